@@ -49,7 +49,8 @@ def passed_on(tensor, length):
     """What comes from the rank before this one, of `length` positions, while `tensor` goes to the one behind it."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     received = tensor.new_empty((*tensor.shape[:-2], length, tensor.shape[-1]))
-    messages = [dist.P2POp(dist.isend, tensor.contiguous(), (rank + 1) % ranks), dist.P2POp(dist.irecv, received, (rank - 1) % ranks)]
+    messages = [dist.P2POp(dist.isend, tensor.contiguous(), (rank + 1) % ranks),
+                dist.P2POp(dist.irecv, received, (rank - 1) % ranks)]
     for message in dist.batch_isend_irecv(messages):
         message.wait()
     return received
@@ -73,7 +74,8 @@ def join_the_group():
         from mpi4py import MPI
 
         comm = MPI.COMM_WORLD
-        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if comm.rank == 0 else None  # of one machine
+        # Of one machine: on several the first rank's address takes the place of 127.0.0.1.
+        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if comm.rank == 0 else None
         port = comm.bcast(store.port if store else None)
         store = store or dist.TCPStore("127.0.0.1", port, is_master=False)
         dist.init_process_group("gloo", store=store, rank=comm.rank, world_size=comm.size)

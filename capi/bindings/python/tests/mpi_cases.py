@@ -55,7 +55,8 @@ SCORES = [None, fovea.Dot(), fovea.Bilinear(random(16, 16, seed=4)),
           fovea.Concat(random(8, 32, seed=8), random(8, seed=9), random(8, seed=10)),
           fovea.Gaussian(1.5), fovea.Gaussian(sigmas=np.linspace(1, 2, HEADS, dtype="f"))]
 OPTIONS = [{}, {"is_causal": True}, {"is_causal": True, "scale": 0.3, "softcap": 4.0}, {"window_left": 9, "window_right": 2},
-           {"valid_lens": np.array([20, 0]), "empty_rows": "nan"}, {"sinks": random(HEADS, seed=11), "query_offset": 3, "is_causal": True},
+           {"valid_lens": np.array([20, 0]), "empty_rows": "nan"},
+           {"sinks": random(HEADS, seed=11), "query_offset": 3, "is_causal": True},
            {"query_offsets": [0, 4], "window_left": 5}, {"scale": 0.0}]
 
 
@@ -64,7 +65,8 @@ def ring(ranks):
     for order, (score, options) in itertools.product(ORDERS, [(score, {"is_causal": True}) for score in SCORES] +
                                                      [(None, options) for options in OPTIONS]):
         wanted = fovea.attention(q, k, v, score=score, return_log_sum_exp=True, **options)
-        out, log_sum_exp = ranks.ring_attention(*shares(order, q, k, v), score=score, order=order, return_log_sum_exp=True, **options)
+        out, log_sum_exp = ranks.ring_attention(*shares(order, q, k, v), score=score, order=order, return_log_sum_exp=True,
+                                                **options)
         close(out, share(order, wanted[0], RANK, SIZE), 5e-6)
         close(log_sum_exp, share(order, wanted[1], RANK, SIZE, -1), 5e-6)
         if SIZE == 1:
@@ -74,6 +76,32 @@ def ring(ranks):
     for order in ORDERS[:2]:
         out = ranks.ring_attention(*shares(order, q, k, v), order=order, alibi_slopes=slopes, is_causal=True)
         close(out, share(order, wanted, RANK, SIZE))
+
+
+def backward(ranks):
+    q, k, v = tensors(kv_heads=4)
+    grad_out, grad_sums = random(2, HEADS, 37, 12, seed=20), random(2, HEADS, 37, seed=21)
+    additive = fovea.Additive(random(8, 16, seed=5), random(8, 16, seed=6), random(8, seed=7))
+    for order, (score, options, parameters) in itertools.product(ORDERS, [
+            (None, {"is_causal": True}, ()), (None, {"sinks": random(HEADS), "window_left": 9}, ("sinks",)),
+            (additive, {}, ("query_weight", "key_weight", "score_vector")), (fovea.Gaussian(1.5), {}, ("sigmas",))]):
+        wanted = ("query", "key", "value", *parameters)
+        out, sums = fovea.attention(q, k, v, score=score, return_log_sum_exp=True, **options)
+        expected = fovea.attention_backward(q, k, v, out, sums, grad_out, grad_log_sum_exp=grad_sums, score=score, wanted=wanted,
+                                            **options)
+        mine = shares(order, q, k, v)
+        out, sums = ranks.ring_attention(*mine, score=score, order=order, return_log_sum_exp=True, **options)
+        sums.flags.writeable = False  # it is read
+        reaching = share(order, grad_out, RANK, SIZE), share(order, grad_sums, RANK, SIZE, -1)
+        given = ranks.ring_attention_backward(*mine, out, sums, reaching[0], grad_log_sum_exp=reaching[1], wanted=wanted, score=score,
+                                              order=order, **options)
+        assert tuple(given) == wanted
+        for name in wanted:
+            close(given[name], expected[name] if name in parameters else share(order, expected[name], RANK, SIZE), 5e-5)
+    for by in range(SIZE):
+        with refused(ValueError, "wanted: 'joy' is none of", by, by_python=True):
+            ranks.ring_attention_backward(*mine, out, sums, share(order, grad_out, RANK, SIZE), order=order,
+                                          wanted=("joy" if RANK == by else "key",))
 
 
 def types(ranks):
@@ -124,7 +152,8 @@ def figures(ranks):
 def heads(ranks):
     q, k, v = tensors()
     mask, bias = random(1, HEADS, 37, 37, seed=4) > -1, random(37, 37, seed=5)
-    for order, options in itertools.product(ORDERS, [{}, {"is_causal": True, "sinks": random(HEADS)}, {"mask": mask, "bias": bias},
+    for order, options in itertools.product(ORDERS, [{}, {"is_causal": True, "sinks": random(HEADS)},
+                                                     {"mask": mask, "bias": bias},
                                                      {"valid_lens": np.arange(74).reshape(2, 37) % 38}]):
         options = {**options, "query_invariant": True}
         wanted = fovea.attention(q, k, v, **options)
@@ -212,8 +241,9 @@ def grid(_):
         group = share("zigzag", q, between.rank, between.size), share("zigzag", k, between.rank, between.size), share(
             "zigzag", v, between.rank, between.size)
         mine = [share("contiguous", x, within.rank, within.size) for x in group]
-        out, log_sum_exp = fovea.mpi.grid_attention(within, between, *mine, order="zigzag", is_causal=True, return_log_sum_exp=True)
-        for given, wanted, axis in zip((out, log_sum_exp), fovea.attention(q, k, v, is_causal=True, return_log_sum_exp=True), (-2, -1)):
+        options = {"is_causal": True, "return_log_sum_exp": True}
+        out, log_sum_exp = fovea.mpi.grid_attention(within, between, *mine, order="zigzag", **options)
+        for given, wanted, axis in zip((out, log_sum_exp), fovea.attention(q, k, v, **options), (-2, -1)):
             wanted = share("zigzag", wanted, between.rank, between.size, axis)
             close(given, share("contiguous", wanted, within.rank, within.size, axis), 5e-6)
         for bad in range(SIZE):
@@ -291,8 +321,9 @@ def errors(ranks):
         python(fovea.Error if not bad else KeyboardInterrupt, "KeyboardInterrupt" if not bad else "",
                arrays=(Unreadable(KeyboardInterrupt()), k, v))
         library(fovea.NullPointer, "value is NULL", arrays=(q, k, None))
-        library(fovea.BadDtype, "value has dtype float64, expected float32, float16 or bfloat16", arrays=(q, k, v.astype("d")))
-        library(fovea.BadDtype, "query has dtype int32, expected float32, float16 or bfloat16", arrays=(q.astype("i"), k, v))
+        expected = "expected float32, float16 or bfloat16"
+        library(fovea.BadDtype, f"value has dtype float64, {expected}", arrays=(q, k, v.astype("d")))
+        library(fovea.BadDtype, f"query has dtype int32, {expected}", arrays=(q.astype("i"), k, v))
         library(fovea.BadShape, "key", arrays=(q, k[..., :7], v))
         library(fovea.BadRank, "has rank 4, expected 3", arrays=(q[0], k, v))
         library(fovea.BadValue, "options.weights", return_weights=True)

@@ -15,7 +15,7 @@ cannot be shared out.
 Methods of `Ranks` and `grid_attention` are collective: all ranks call them, in the same order. What one rank refuses, all refuse:
 each raises a `fovea.Error` with the same words, which begin with "rank 2: " where it is that rank's fault. That holds for what
 Python refuses as well (an option that there is not, an array that cannot be read): the library is called all the same, for the
-other ranks to learn of it, and that rank raises its own exception. What ranks raise together says so: `error.on_all_ranks`.
+other ranks to learn of it, and that rank raises its own exception. What all ranks raise has `on_all_ranks` set, which is true.
 Of a `Ranks` that is closed, or was never made, others cannot learn: they wait, as they do for a rank that raises something
 elsewhere; `python -m mpi4py` ends all of them then.
 """

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import _fovea
 from ..errors import BY_STATUS, BadArgument, Error, OutOfMemory
-from .layouts import FAILED, FUNCTIONS
+from .layouts import FAILED
 from .library import LIBRARY
 
 
@@ -87,9 +87,11 @@ def checked(comm, refused: BaseException | None) -> None:
 def collective(name: str, handles: Sequence, comms: Sequence, lay_out: Callable[[], tuple[Any, Any, Callable]]) -> Any:
     """Calls a function of the library on all ranks. lay_out gives what it takes from the score to the options, as
     _fovea.Arguments; the options of its own, a struct; and what makes the results. comms: over which all can be told."""
-    function = getattr(LIBRARY, name)
+    function = getattr(LIBRARY, name, None)
+    if function is None:
+        raise NotImplementedError(f"{LIBRARY._name} has no {name}")
     refused, arguments, results = None, None, None
-    addresses: tuple = (None,) * (len(FUNCTIONS[name][1]) - len(handles))
+    addresses: tuple = (None,) * (len(function.argtypes) - len(handles))
     try:
         arguments, own, results = lay_out()
         addresses = (*arguments.addresses, ctypes.byref(own))

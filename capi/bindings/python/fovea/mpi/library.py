@@ -13,7 +13,7 @@ import pathlib
 import sys
 
 from .. import _fovea
-from .layouts import CORE_FUNCTIONS, FUNCTIONS
+from .layouts import CORE_FUNCTIONS, FUNCTIONS, NEWER_FUNCTIONS
 
 try:
     import mpi4py
@@ -28,8 +28,8 @@ except (ImportError, RuntimeError) as error:
 ABI = 0  # of meson.build's abi_number
 FILE_NAME = f"libfovea-mpi.{ABI}.dylib" if sys.platform == "darwin" else f"libfovea-mpi.so.{ABI}"
 VARIABLE = "FOVEA_MPI_LIBRARY"
-HOW = ("Build fovea with -Dmpi=enabled and install it (docs/beyond-one-machine.md); where the loader does not look for libraries, "
-       f"let the environment variable {VARIABLE} name the file")
+HOW = ("Build fovea with -Dmpi=enabled and install it (docs/beyond-one-machine.md); where the loader does not look for "
+       f"libraries, let the environment variable {VARIABLE} name the file")
 
 
 def _refusal(message: str, path: str | None = None) -> ImportError:
@@ -37,7 +37,7 @@ def _refusal(message: str, path: str | None = None) -> ImportError:
 
 
 def _path() -> str:
-    """What is to be loaded: what the variable names, else what lies beside the package's own library, else what the loader finds."""
+    """What the variable names, else what lies beside the package's own library, else what the loader finds."""
     beside = pathlib.Path(_fovea.__file__).parent / FILE_NAME
     return os.environ.get(VARIABLE) or (str(beside) if beside.exists() else FILE_NAME)
 
@@ -58,7 +58,8 @@ def _declare(library: ctypes.CDLL, functions: dict, path: str) -> None:
         try:
             function = getattr(library, name)
         except AttributeError as error:
-            raise _refusal(f"{path} has no {name}: it is no libfovea-mpi of version {_fovea.version()}, the package's", path) from error
+            raise _refusal(f"{path} has no {name}: it is no libfovea-mpi of version {_fovea.version()}, the package's",
+                           path) from error
         function.restype, function.argtypes = result, arguments
 
 
@@ -102,6 +103,7 @@ def load() -> ctypes.CDLL:
     _declare(library, CORE_FUNCTIONS, path)
     _check_version(library, path)
     _declare(library, FUNCTIONS, path)
+    _declare(library, {name: types for name, types in NEWER_FUNCTIONS.items() if hasattr(library, name)}, path)
     _check_mpi(library, path)
     comm_type = ctypes.c_int if MPI._sizeof(MPI.Comm) == ctypes.sizeof(ctypes.c_int) else ctypes.c_void_p
     library.fovea_mpi_create.argtypes = [comm_type, *FUNCTIONS["fovea_mpi_create"][1][1:]]

@@ -15,6 +15,7 @@ from ..arrays import Array, as_array, empty, shape_of
 from ..attention import results
 from ..contexts import Context, options_of_context
 from ..errors import BadValue
+from ..gradients import Call
 from ..options import AttentionOptions, choice, dtype_number, number, read, size
 from ..scores import Score, options_of
 from . import layouts
@@ -115,6 +116,25 @@ class Ranks:
             return _laid_out(score, query, key, value, out, options, own)
 
         return self._collective("fovea_mpi_ring_attention", lay_out)
+
+    def ring_attention_backward(self, query: Array, key: Array, value: Array, out: Array, log_sum_exp: Array, grad_out: Array, *,
+                                wanted: tuple[str, ...] = ("query", "key", "value"), grad_log_sum_exp: Array | None = None,
+                                score: Score | None = None, order: Order = "contiguous", transport: Transport | None = None,
+                                **options: Unpack[AttentionOptions]) -> dict:
+        """The backward pass of `ring_attention`, as `fovea.attention_backward` over the whole: from its arguments, what it
+        returned with return_log_sum_exp, and grad_out [B, H, Qr, Dv]. Gradients of queries, keys and values are local, those of
+        alibi_slopes, sinks and the score's parameters the sums over all ranks. Refused: "bias", grad_weights.
+        """
+        def lay_out():
+            call = Call((query, key, value, out, log_sum_exp), (grad_out, grad_log_sum_exp, None), wanted, score, options)
+            made = call.make()
+            kinds = (("score", "fovea_score"), ("query", "tensor"), ("key", "tensor"), ("value", "tensor"), ("out", "tensor"),
+                     ("options", "fovea_attention_options, read"), ("gradients", "fovea_attention_gradients"))
+            arguments = _fovea.Arguments(*((*kind, given) for kind, given in zip(kinds, call.arguments(made))))
+            own = layouts.RingOptions(order=choice("order", order, ORDERS), transport=_transport(transport))
+            return arguments, own, lambda: call.finish(made)
+
+        return self._collective("fovea_mpi_ring_attention_backward", lay_out)
 
     def decode_attention(self, query: Array, key: Array, value: Array, *, score: Score | None = None,
                          query_on_rank_0: bool = False, out: Array | None = None, **options: Unpack[AttentionOptions]):

@@ -55,8 +55,9 @@ def share(order: Order, whole: Array, rank: int, ranks: int, axis: int = -2, *, 
     shape = shape_of(whole, "whole")
     at = axis + len(shape) if axis < 0 else axis
     if out is None:
-        out = _empty(shape[:at] + (share_length(order, shape[at], rank, ranks),) + shape[at + 1:] if 0 <= at < len(shape) else shape,
-                     whole)
+        is_there = 0 <= at < len(shape)  # else the library says so
+        length = (share_length(order, shape[at], rank, ranks),) if is_there else ()
+        out = _empty(shape[:at] + length + shape[at + 1:] if is_there else shape, whole)
     arguments = _fovea.Arguments(("whole", "tensor", whole), ("share", "output", out))
     _check(LIBRARY.fovea_mpi_share(*_share_of(order, rank, ranks, at), *arguments.addresses), arguments)
     return finished(out, whole)
