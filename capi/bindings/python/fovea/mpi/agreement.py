@@ -73,7 +73,9 @@ def _first(comms: Sequence, refusal: Refusal | None) -> Refusal | None:
 def _raise_first(comms: Sequence, refused: BaseException | None, refusal: Refusal | None, otherwise: Exception | None) -> None:
     """Collective. A rank that has refused raises what it has refused with, others what the first such rank says."""
     found = _first(comms, refusal)
-    error = refused or (found.error() if found is not None else otherwise)
+    error: BaseException | None = otherwise if found is None else found.error()
+    if refused is not None:
+        error = refused
     if error is not None:
         error.on_all_ranks = True  # type: ignore[attr-defined]
         raise error
@@ -108,4 +110,4 @@ def collective(name: str, handles: Sequence, comms: Sequence, lay_out: Callable[
         refusal = Refusal(status, own_words, names_rank=True)
     if issubclass(CLASSES.get(status, Error), BadArgument):
         _raise_first(comms, refused, refusal, of_status(status, words))
-    raise refused or of_status(status, own_words)
+    raise refused if refused is not None else of_status(status, own_words)
