@@ -8,6 +8,7 @@
 #include "mpi/error.hpp"
 #include "mpi/handle.hpp"
 #include "mpi/ring.hpp"
+#include "mpi/ring_backward.hpp"
 #include "mpi/share.hpp"
 #include "mpi/ulysses.hpp"
 
@@ -69,6 +70,16 @@ fovea_status fovea_mpi_ring_attention(fovea_mpi *mpi, const fovea_score *score, 
                                       const fovea_tensor *key, const fovea_tensor *value, const fovea_tensor *out,
                                       const fovea_attention_options *options, const fovea_mpi_ring_options *ring) {
   return guarded([&] { return ring_attention(mpi, {score, query, key, value, out, options}, ring); });
+}
+
+fovea_status fovea_mpi_ring_attention_backward(fovea_mpi *mpi, const fovea_score *score, const fovea_tensor *query,
+                                               const fovea_tensor *key, const fovea_tensor *value,
+                                               const fovea_tensor *out, const fovea_attention_options *options,
+                                               const fovea_attention_gradients *gradients,
+                                               const fovea_mpi_ring_options *ring) {
+  return guarded([&] {
+    return ring_attention_backward(mpi, {score, query, key, value, out, options}, gradients, ring);
+  });
 }
 
 fovea_status fovea_mpi_decode_attention(fovea_mpi *mpi, const fovea_score *score, const fovea_tensor *query,

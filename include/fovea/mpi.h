@@ -72,7 +72,7 @@ FOVEA_API int32_t fovea_mpi_ranks(const fovea_mpi *mpi);
 /* What the calling rank did in the handle's last call that succeeded. */
 typedef struct fovea_mpi_figures {
   size_t struct_size;
-  int64_t bytes_sent;       /* of queries, keys, values and results to other ranks                                     */
+  int64_t bytes_sent;       /* of queries, keys, values, results and gradients to other ranks                          */
   int64_t blocks_attended;  /* keys and values of how many ranks its queries met                                       */
   int64_t blocks_passed_by; /* of how many others they met none: these were not computed                               */
   double seconds_computing; /* in fovea's functions                                                                    */
@@ -153,6 +153,44 @@ FOVEA_API fovea_status fovea_mpi_ring_attention(fovea_mpi *mpi, const fovea_scor
                                                 const fovea_tensor *key, const fovea_tensor *value,
                                                 const fovea_tensor *out, const fovea_attention_options *options,
                                                 const fovea_mpi_ring_options *ring);
+
+/* The backward pass of fovea_mpi_ring_attention: from its arguments, out and options.log_sum_exp as it left them, and the
+ * gradients of its results, to those of its arguments, as fovea_attention_backward over the whole tensors. All else is to be as
+ * it was. Keys and values travel as in the forward call, and behind each block, in float32, what ranks have added up of its
+ * gradients.
+ *   gradients.out F [B,H,Qr,Dv]   gradients.log_sum_exp F32 [B,H,Qr], or NULL
+ *   gradients.query F [B,H,Qr,Dq]   gradients.key F [B,Hkv,Kr,Dk]   gradients.value F [B,Hkv,Kr,Dv]
+ * are local, of the rank of what they belong to. Gradients of alibi_slopes, sinks and the score's parameters, in the shapes of
+ * fovea_attention_gradients, are sums over all ranks, and every rank gets them, with the same bits. Which gradients are given and
+ * wanted, and their element types, must be the same on all ranks. One that is NULL is not wanted, and what only it needs is
+ * neither computed nor sent. Gradients are written, not added to, and each needs memory of its own.
+ * Refused is what fovea_mpi_ring_attention refuses, and gradients.weights and bias.
+ *
+ * With one rank: the call of fovea_attention_backward, and its bits. With more, this is what is computed, and one process that
+ * makes the same calls in the same order gets the same bits:
+ *   - Blocks, runs, pieces of queries and calls are those of fovea_mpi_ring_attention, each a call of fovea_attention_backward,
+ *     with the rows of out, of the whole's log-sum-exp and of their gradients, without sinks, and with F32 gradients. The order
+ *     of calls is: block after block as they come, in it batch entry after batch entry, piece after piece, run after run, and
+ *     head after head.
+ *   - All sums begin at 0. Those of query, key and value are float32. That of query is of what its calls give, in order.
+ *   - Of a block's keys and values each rank adds up what its calls give, in order. The gradient is the owner r's sum, plus the
+ *     sum of those of ranks r + 1, r + 2, and so on, round to r - 1, in this order.
+ *   - Those of alibi_slopes and the score's parameters are float64: on each rank of what its calls give, in order, and then of
+ *     the ranks, in order. Where parameters are wanted each key/value head is a call of its own.
+ *   - That of sinks is of one call on each rank, of its queries, their results and no keys, likewise.
+ *   - Each is rounded once, to its type; parameters and sinks to float32 before that.
+ * With ring.transport gradients are those of the rounded keys and values, and travel as float32.
+ * What was added up for a block goes straight from the last rank that attends it to its owner; of a run that its owner alone
+ * attends nothing is sent. Memory of the handle: keys and values of the two longest blocks, five times the longest block's
+ * gradients in float32, B Qr H Dq floats, those of one call of a batch entry's heads, and 20 bytes for each number of the
+ * gradients that are sums, kept for later calls.
+ * Errors: those of fovea_attention_backward, and FOVEA_MPI_FAILED. */
+FOVEA_API fovea_status fovea_mpi_ring_attention_backward(fovea_mpi *mpi, const fovea_score *score,
+                                                         const fovea_tensor *query, const fovea_tensor *key,
+                                                         const fovea_tensor *value, const fovea_tensor *out,
+                                                         const fovea_attention_options *options,
+                                                         const fovea_attention_gradients *gradients,
+                                                         const fovea_mpi_ring_options *ring);
 
 /* ---- decoding over a split cache ----------------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "beyond_xsimd/half_floats.hpp"
+#include "kernels/shared_rows.hpp"
 #include "kernels/simd.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -79,10 +80,10 @@ FOVEA_INLINE void store_two_partial(Element *to, const Float &a, const Float &b,
 }
 
 // Two registers' worth, in an order of lanes that only the other of these two knows.
-template <class From, class To>
-FOVEA_INLINE void load_two_in_any_order(const From *from, Float *a, Float *b) {
+template <class Element>
+FOVEA_INLINE void load_two_in_any_order(const Element *from, Float *a, Float *b) {
 #if defined(__AVX2__) && !defined(__AVX512F__)
-  if constexpr (same_type<From, Bfloat16> && same_type<To, Bfloat16>) {
+  if constexpr (same_type<Element, Bfloat16>) {
     Floats even, odd;
     widen_even_odd(load_two_halves(&from->bits), &even, &odd);
     *a = Float(even);
@@ -93,12 +94,10 @@ FOVEA_INLINE void load_two_in_any_order(const From *from, Float *a, Float *b) {
   *a = load(from);
   *b = load(from + lanes);
 }
-template <Nans nans, class From, class To>
-FOVEA_INLINE void store_two_in_any_order(To *to, const Float &a, const Float &b) {
+template <Nans nans, class Element>
+FOVEA_INLINE void store_two_in_any_order(Element *to, const Float &a, const Float &b) {
 #if defined(__AVX2__) && !defined(__AVX512F__)
-  if constexpr (same_type<From, Bfloat16> && same_type<To, Bfloat16>) {
-    return store_two_halves(&to->bits, narrow_even_odd<nans>(a, b));
-  }
+  if constexpr (same_type<Element, Bfloat16>) return store_two_halves(&to->bits, narrow_even_odd<nans>(a, b));
 #endif
   store_two<nans>(to, a, b);
 }
@@ -140,32 +139,6 @@ FOVEA_NOINLINE void fill_run(Out *out, int64_t count, float value) {
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) store(out + i, splat(value));
   if (i < count) store_partial(out + i, splat(value), count - i);
-}
-
-// Rows as floats, `to_stride` apart.
-FOVEA_NOINLINE inline void widen_rows(const void *from, Dtype dtype, int64_t stride, int64_t count, int64_t dim,
-                                      float *to, int64_t to_stride) {
-  with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
-    const auto *rows = static_cast<const typename T::Element *>(from);
-    for (int64_t j = 0; j < count; ++j, rows += stride, to += to_stride) {
-      int64_t d = 0;
-      for (; d + lanes <= dim; d += lanes) store(to + d, load(rows + d));
-      if (d < dim) store_partial(to + d, load_partial(rows + d, dim - d), dim - d);
-    }
-  });
-}
-
-// A row of floats as elements of that type.
-FOVEA_NOINLINE inline void narrow_row(const float *from, int64_t dim, void *to, Dtype dtype) {
-  with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
-    auto *row = static_cast<typename T::Element *>(to);
-    int64_t d = 0;
-    for (; d + 2 * lanes <= dim; d += 2 * lanes) store_two<Nans::any>(row + d, load(from + d), load(from + d + lanes));
-    for (; d < dim; d += lanes) {
-      const int64_t left = min_of(dim - d, lanes);
-      store_partial(row + d, load_partial(from + d, left), left);
-    }
-  });
 }
 
 }  // namespace

@@ -8,12 +8,11 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
+// Whether rows of 16 bits are read two registers at a time.
 #if defined(__AVX2__)
-template <class X, class Out>
-constexpr bool goes_in_pairs = same_type<X, Out> &&is_narrow_element<X>;
+constexpr bool rows_go_in_pairs = true;
 #else
-template <class X, class Out>
-constexpr bool goes_in_pairs = false;
+constexpr bool rows_go_in_pairs = false;
 #endif
 
 // `count` elements that fill all of `registers` but the last one; behind them is -infinity.
@@ -103,7 +102,7 @@ FOVEA_INLINE void with_last(int64_t left, const Body &body) {
 // The largest of count >= 0 elements; -infinity when there is none. Which NaN gets noticed is not specified.
 template <class X>
 FOVEA_INLINE float largest_of(const X *x, int64_t count) {
-  constexpr int registers = goes_in_pairs<X, X> ? 2 : 1;
+  constexpr int registers = rows_go_in_pairs && is_narrow_element<X> ? 2 : 1;
   constexpr int64_t step = registers * lanes;
   Float most[4], value[4];
   unroll<4>([&](auto v) FOVEA_INLINE_BODY { most[v] = splat(-__builtin_inff()); });

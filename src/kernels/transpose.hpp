@@ -75,11 +75,10 @@ FOVEA_INLINE void square_to_rows(const float *tile, int64_t tile_stride, const F
   });
 }
 
-// tile[c][r] = rows[r][c] for up to `lanes` rows; the lanes of missing rows become 0. tile_stride: floats between
-// columns.
+// As rows_to_lanes and lanes_to_rows of kernels/shared_rows.hpp.
 template <class Element>
-FOVEA_NOINLINE void rows_to_lanes(const Element *const *rows, int64_t row_count, int64_t columns, float *tile,
-                                  int64_t tile_stride) {
+FOVEA_INLINE void squares_to_lanes(const Element *const *rows, int64_t row_count, int64_t columns, float *tile,
+                                   int64_t tile_stride) {
   for (int64_t c = 0; c < columns; c += lanes) {
     const int64_t width = min_of(lanes, columns - c);
     if (row_count == lanes && width == lanes) {
@@ -90,9 +89,8 @@ FOVEA_NOINLINE void rows_to_lanes(const Element *const *rows, int64_t row_count,
   }
 }
 
-// rows[r][c] = tile[c][r] * factor[r] for up to `lanes` rows.
 template <class Element>
-FOVEA_NOINLINE void lanes_to_rows(const float *tile, int64_t tile_stride, const Float &factor, Element *const *rows,
+FOVEA_INLINE void squares_to_rows(const float *tile, int64_t tile_stride, const Float &factor, Element *const *rows,
                                   int64_t row_count, int64_t columns) {
   for (int64_t c = 0; c < columns; c += lanes) {
     const int64_t width = min_of(lanes, columns - c);

@@ -8,7 +8,7 @@
 
 namespace fovea::mpi {
 
-enum class Operation : int64_t { create, ring, decode, ulysses, grid };
+enum class Operation : int64_t { create, ring, decode, ulysses, grid, ring_backward };
 
 // How a number of a statement is shown.
 enum class Kind {

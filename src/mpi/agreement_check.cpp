@@ -17,6 +17,7 @@ const char *function_name(int64_t operation) {
     case Operation::decode: return "fovea_mpi_decode_attention";
     case Operation::ulysses: return "fovea_mpi_ulysses_attention";
     case Operation::grid: return "fovea_mpi_grid_attention";
+    case Operation::ring_backward: return "fovea_mpi_ring_attention_backward";
   }
   return "another function";
 }

@@ -18,11 +18,6 @@ Status check_data(const fovea_tensor *tensor, const char *name) {
   return FOVEA_OK;
 }
 
-struct Named {
-  const char *name;
-  const fovea_tensor *tensor;
-};
-
 void keep(const fovea_tensor *given, bool *has, fovea_tensor *kept) {
   *has = given != nullptr;
   if (given != nullptr) *kept = *given;
@@ -126,40 +121,46 @@ Status check_by_core(const Handle &handle, const Arguments &a) {
   return of_core(status);
 }
 
-Status check_memory(const Arguments &a, const fovea_attention_options &options) {
+std::array<Named, 17> inputs_of(const Arguments &a, const fovea_attention_options &options) {
   fovea_score score = {};
   if (a.score != nullptr) score = *a.score;
-  const Named outputs[] = {{"out", a.out}, {"options.log_sum_exp", options.log_sum_exp}};
-  const Named inputs[] = {{"query", a.query},
-                          {"key", a.key},
-                          {"value", a.value},
-                          {"options.valid_lens", options.valid_lens},
-                          {"options.mask", options.mask},
-                          {"options.bias", options.bias},
-                          {"options.alibi_slopes", options.alibi_slopes},
-                          {"options.sinks", options.sinks},
-                          {"options.query_offsets", options.query_offsets},
-                          {"options.key_scales", options.key_scales},
-                          {"options.value_scales", options.value_scales},
-                          {"score.query_weight", score.query_weight},
-                          {"score.key_weight", score.key_weight},
-                          {"score.weight", score.weight},
-                          {"score.bias", score.bias},
-                          {"score.score_vector", score.score_vector},
-                          {"score.sigmas", score.sigmas}};
+  return {{{"query", a.query},
+           {"key", a.key},
+           {"value", a.value},
+           {"options.valid_lens", options.valid_lens},
+           {"options.mask", options.mask},
+           {"options.bias", options.bias},
+           {"options.alibi_slopes", options.alibi_slopes},
+           {"options.sinks", options.sinks},
+           {"options.query_offsets", options.query_offsets},
+           {"options.key_scales", options.key_scales},
+           {"options.value_scales", options.value_scales},
+           {"score.query_weight", score.query_weight},
+           {"score.key_weight", score.key_weight},
+           {"score.weight", score.weight},
+           {"score.bias", score.bias},
+           {"score.score_vector", score.score_vector},
+           {"score.sigmas", score.sigmas}}};
+}
+
+Status check_memory(std::span<const Named> inputs, std::span<const Named> outputs) {
   for (const Named &input : inputs) FOVEA_MPI_CHECK(check_data(input.tensor, input.name));
   for (const Named &output : outputs) FOVEA_MPI_CHECK(check_data(output.tensor, output.name));
+  const auto check_apart = [](const Named &output, const Named &other) -> Status {
+    if (output.tensor == nullptr || other.tensor == nullptr || !overlap(*output.tensor, *other.tensor)) return FOVEA_OK;
+    return fail(FOVEA_OVERLAP, "%s overlaps %s, expected memory of its own", output.name, other.name);
+  };
   for (const Named &output : outputs) {
-    if (output.tensor == nullptr) continue;
-    for (const Named &input : inputs) {
-      if (input.tensor == nullptr || !overlap(*output.tensor, *input.tensor)) continue;
-      return fail(FOVEA_OVERLAP, "%s overlaps %s, expected memory of its own", output.name, input.name);
-    }
-  }
-  if (options.log_sum_exp != nullptr && overlap(*a.out, *options.log_sum_exp)) {
-    return fail(FOVEA_OVERLAP, "options.log_sum_exp overlaps out, expected memory of its own");
+    for (const Named &input : inputs) FOVEA_MPI_CHECK(check_apart(output, input));
+    for (const Named *before = outputs.data(); before != &output; ++before)
+      FOVEA_MPI_CHECK(check_apart(output, *before));
   }
   return FOVEA_OK;
+}
+
+Status check_memory(const Arguments &a, const fovea_attention_options &options) {
+  const Named outputs[] = {{"out", a.out}, {"options.log_sum_exp", options.log_sum_exp}};
+  return check_memory(inputs_of(a, options), outputs);
 }
 
 void lift_call(const Arguments &a, const fovea_attention_options &options, Call *call) {
@@ -183,24 +184,33 @@ Status check_shares(const Handle &handle, const WholeLengths &lengths, int32_t r
   return check_operand_shares(handle, lengths.key_begin, "key", rank_of_tensors, order);
 }
 
-Status check_ring_call(const Handle &handle, const Arguments &a, int32_t order, Call *call) {
-  fovea_attention_options options;
-  read_options(a.options, &options);
+Status check_travelling(const fovea_attention_options &options) {
   FOVEA_MPI_CHECK(check_mergeable(options));
   FOVEA_MPI_CHECK(refuse("key_scales", options.key_scales));
-  FOVEA_MPI_CHECK(refuse("value_scales", options.value_scales));
-  FOVEA_MPI_CHECK(check_by_core(handle, a));
+  return refuse("value_scales", options.value_scales);
+}
+
+Status check_places_of_keys(const fovea_attention_options &options, int32_t order) {
   if (options.valid_lens != nullptr && options.valid_lens->rank != 1) {
     return fail(FOVEA_BAD_RANK, "options.valid_lens has rank %d, expected 1: one length for each batch entry",
                 options.valid_lens->rank);
   }
-  FOVEA_MPI_CHECK(check_memory(a, options));
-  lift_call(a, options, call);
-  if (order == FOVEA_MPI_STRIPED && call->has_alibi_slopes) {
+  if (order == FOVEA_MPI_STRIPED && options.alibi_slopes != nullptr) {
     return fail(
         FOVEA_BAD_VALUE,
         "options.alibi_slopes is given, expected NULL with FOVEA_MPI_STRIPED: distances of neighbours are not 1");
   }
+  return FOVEA_OK;
+}
+
+Status check_ring_call(const Handle &handle, const Arguments &a, int32_t order, Call *call) {
+  fovea_attention_options options;
+  read_options(a.options, &options);
+  FOVEA_MPI_CHECK(check_travelling(options));
+  FOVEA_MPI_CHECK(check_by_core(handle, a));
+  FOVEA_MPI_CHECK(check_places_of_keys(options, order));
+  FOVEA_MPI_CHECK(check_memory(a, options));
+  lift_call(a, options, call);
   return FOVEA_OK;
 }
 

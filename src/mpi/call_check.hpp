@@ -1,6 +1,9 @@
 // Parts of checking a call that operations share.
 #pragma once
 
+#include <array>
+#include <span>
+
 #include "mpi/check.hpp"
 
 namespace fovea::mpi {
@@ -12,10 +15,20 @@ void read_options(const fovea_attention_options *given, fovea_attention_options 
 [[nodiscard]] Status refuse(const char *member, const fovea_tensor *tensor);
 // Outputs beside log-sum-exp, and dropout: no operation has them.
 [[nodiscard]] Status check_supported(const fovea_attention_options &options);
+// Of a ring: what its keys cannot take with them, too.
+[[nodiscard]] Status check_travelling(const fovea_attention_options &options);
 // The core's checks, which a plan makes without a look at data.
 [[nodiscard]] Status check_by_core(const Handle &handle, const Arguments &arguments);
-// Data that is there, aligned, and no output over anything else.
+// Data that is there, aligned, and no output over anything else. Tensors may be NULL.
+struct Named {
+  const char *name;
+  const fovea_tensor *tensor;
+};
+[[nodiscard]] Status check_memory(std::span<const Named> inputs, std::span<const Named> outputs);
+std::array<Named, 17> inputs_of(const Arguments &arguments, const fovea_attention_options &options);
 [[nodiscard]] Status check_memory(const Arguments &arguments, const fovea_attention_options &options);
+// Of a ring: lengths of batch entries alone, distances of neighbours.
+[[nodiscard]] Status check_places_of_keys(const fovea_attention_options &options, int32_t order);
 void lift_call(const Arguments &arguments, const fovea_attention_options &options, Call *call);
 // All ranks' positions: at most 2^30, and of orders that the library chooses each rank's lengths a share.
 [[nodiscard]] Status check_shares(const Handle &handle, const WholeLengths &lengths, int32_t rank_of_tensors,

@@ -26,7 +26,17 @@ class Memory {
   size_t bytes_ = 0;
 };
 
-enum class Use { agreed, lengths, sent, received, state, whole, count };  // what a call keeps where
+enum class Use {
+  agreed,
+  lengths,
+  sent,
+  received,
+  state,
+  whole,
+  gradients,
+  parameters,
+  count
+};  // what a call keeps where
 
 }  // namespace fovea::mpi
 

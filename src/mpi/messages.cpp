@@ -10,7 +10,16 @@
 #include <chrono>
 #include <limits>
 
+#include "mpi/views.hpp"
+
 namespace fovea::mpi {
+namespace {
+
+int64_t bytes_in(const fovea_tensor &tensor) {
+  return element_count(tensor) * static_cast<int64_t>(element_size(tensor.dtype));
+}
+
+}  // namespace
 
 int64_t Messages::requests_of(int64_t bytes) const { return bytes == 0 ? 0 : (bytes - 1) / handle_->message_bytes + 1; }
 
@@ -29,25 +38,35 @@ Status Messages::prepare(int64_t requests) {
   return FOVEA_OK;
 }
 
-Status Messages::start(char *bytes, int64_t count, int other, bool sends) {
-  constexpr int tag = 1;
+Status Messages::start(char *bytes, int64_t count, int other, Tag tag, bool sends) {
   for (int64_t at = 0; at < count; at += handle_->message_bytes) {
     const int piece = static_cast<int>(std::min(handle_->message_bytes, count - at));
     MPI_Request *request = &requests_[static_cast<size_t>(count_)];
-    const int code = sends ? MPI_Isend(bytes + at, piece, MPI_BYTE, other, tag, handle_->communicator, request)
-                           : MPI_Irecv(bytes + at, piece, MPI_BYTE, other, tag, handle_->communicator, request);
+    const int code =
+        sends ? MPI_Isend(bytes + at, piece, MPI_BYTE, other, static_cast<int>(tag), handle_->communicator, request)
+              : MPI_Irecv(bytes + at, piece, MPI_BYTE, other, static_cast<int>(tag), handle_->communicator, request);
     FOVEA_MPI_CHECK(of_mpi(*handle_, code, sends ? "MPI_Isend" : "MPI_Irecv"));
     expected_[static_cast<size_t>(count_++)] = sends ? 0 : piece;
   }
   return FOVEA_OK;
 }
 
-Status Messages::send(const char *bytes, int64_t count, int to) {
+Status Messages::send(const char *bytes, int64_t count, int to, Tag tag) {
   handle_->figures.bytes_sent += count;
-  return start(const_cast<char *>(bytes), count, to, true);  // only read: MPI's requests have one form for both
+  return start(const_cast<char *>(bytes), count, to, tag, true);  // only read: MPI's requests have one form for both
 }
 
-Status Messages::receive(char *bytes, int64_t count, int from) { return start(bytes, count, from, false); }
+Status Messages::receive(char *bytes, int64_t count, int from, Tag tag) {
+  return start(bytes, count, from, tag, false);
+}
+
+Status Messages::send(const fovea_tensor &tensor, int to, Tag tag) {
+  return send(static_cast<const char *>(tensor.data), bytes_in(tensor), to, tag);
+}
+
+Status Messages::receive(const fovea_tensor &tensor, int from, Tag tag) {
+  return receive(static_cast<char *>(tensor.data), bytes_in(tensor), from, tag);
+}
 
 // What MPI says of all requests. None is waited for after that: if one failed, the others may never end.
 Status Messages::all_came(int code, const char *function) {

@@ -7,6 +7,9 @@
 
 namespace fovea::mpi {
 
+// What a message is of. Those of one tag are received in the order in which they were sent.
+enum class Tag : int { block = 1, passing_sums, final_sums, parameters };
+
 class Messages {
  public:
   explicit Messages(Handle *handle) : handle_(handle) {}
@@ -16,14 +19,17 @@ class Messages {
   // Room for so many at once. Nothing allocates after this.
   [[nodiscard]] Status prepare(int64_t requests);
 
-  [[nodiscard]] Status send(const char *bytes, int64_t count, int to);
-  [[nodiscard]] Status receive(char *bytes, int64_t count, int from);
+  [[nodiscard]] Status send(const char *bytes, int64_t count, int to, Tag tag = Tag::block);
+  [[nodiscard]] Status receive(char *bytes, int64_t count, int from, Tag tag = Tag::block);
+  // Of a contiguous tensor.
+  [[nodiscard]] Status send(const fovea_tensor &tensor, int to, Tag tag = Tag::block);
+  [[nodiscard]] Status receive(const fovea_tensor &tensor, int from, Tag tag = Tag::block);
   // Lets MPI work on what is under way. What fails shows when it is waited for.
   void move_on();
   [[nodiscard]] Status wait();
 
  private:
-  [[nodiscard]] Status start(char *bytes, int64_t count, int other, bool sends);
+  [[nodiscard]] Status start(char *bytes, int64_t count, int other, Tag tag, bool sends);
   [[nodiscard]] Status all_came(int code, const char *function);
 
   Handle *handle_;

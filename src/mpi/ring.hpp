@@ -7,4 +7,7 @@ namespace fovea::mpi {
 
 [[nodiscard]] Status ring_attention(Handle *handle, const Arguments &arguments, const fovea_mpi_ring_options *given);
 
+// What must be the same on all ranks of a ring.
+void state_ring(const Call &call, const fovea_mpi_ring_options &options, Statement *statement);
+
 }  // namespace fovea::mpi

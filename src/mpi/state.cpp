@@ -1,12 +1,8 @@
 // Attends blocks and merges what they give.
-//
-// In the calls of the core each key/value head is a batch entry, with its H / Hkv query heads: the bits of an entry do not
-// depend on what else is in a call, so that it does not matter how many heads a call has.
 #include "mpi/state.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -18,17 +14,8 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-// Enough for the call's own cost not to matter, little enough for messages to move on: about 5 ms of a core.
-constexpr double operations_per_call = 2.5e8;
-
 fovea_tensor of_floats(float *data, std::initializer_list<int64_t> shape) {
   return fovea_tensor_contiguous(data, FOVEA_F32, static_cast<int32_t>(shape.size()), shape.begin());
-}
-
-fovea_tensor one_length(int64_t *length, int64_t entries) {
-  fovea_tensor tensor = fovea_tensor_contiguous(length, FOVEA_I64, 1, &entries);
-  tensor.strides[0] = 0;
-  return tensor;
 }
 
 bool multiply(int64_t *product, int64_t factor) { return !__builtin_mul_overflow(*product, factor, product); }
@@ -44,29 +31,18 @@ Status State::prepare(Handle *handle, const Call &call, const Pattern &pattern, 
       (bytes = sums, !multiply(&bytes, (call.value_dim() + 1) * 4))) {
     return fail(FOVEA_SIZE_OVERFLOW, "query is too long: three states of it exceed the address space");
   }
-  piece_count_ = 0;
-  for (int run = 0; run < queries.count; ++run)
-    piece_count_ += (queries.runs[run].count + piece_queries - 1) / piece_queries;
-  pieces_.reset(new (std::nothrow) Run[static_cast<size_t>(piece_count_)]);
-  where_.reset(new (std::nothrow) Slot[static_cast<size_t>(piece_count_ * call.batch())]);
-  if (pieces_ == nullptr || where_ == nullptr || !handle->of(Use::state).reserve(static_cast<size_t>(bytes))) {
+  const bool has_pieces = pieces_.cut(queries);
+  where_.reset(new (std::nothrow) Slot[static_cast<size_t>(pieces_.count() * call.batch())]);
+  if (!has_pieces || where_ == nullptr || !handle->of(Use::state).reserve(static_cast<size_t>(bytes))) {
     return fail(FOVEA_OUT_OF_MEMORY, "out of memory for the state of the queries");
   }
   out_ = reinterpret_cast<float *>(handle->of(Use::state).data());
   sums_ = out_ + sums * call.value_dim();
-  int64_t piece = 0;
-  for (int run = 0; run < queries.count; ++run) {
-    const Run &all = queries.runs[run];
-    for (int64_t begin = 0; begin < all.count; begin += piece_queries) {
-      const int64_t count = std::min(piece_queries, all.count - begin);
-      pieces_[static_cast<size_t>(piece++)] = {all.first + begin * all.step, all.step, count, all.at + begin};
-    }
-  }
-  std::fill_n(where_.get(), piece_count_ * call.batch(), nowhere);
+  std::fill_n(where_.get(), pieces_.count() * call.batch(), nowhere);
   for (int64_t b = 0; call.has_sinks && b < call.batch(); ++b) {
-    for (int64_t p = 0; p < piece_count_; ++p) {
-      put_sinks(b, pieces_[static_cast<size_t>(p)]);
-      where_[static_cast<size_t>(b * piece_count_ + p)] = first;
+    for (int64_t p = 0; p < pieces_.count(); ++p) {
+      put_sinks(b, pieces_[p]);
+      where_[static_cast<size_t>(b * pieces_.count() + p)] = first;
     }
   }
   return FOVEA_OK;
@@ -107,8 +83,8 @@ Status State::attend(const Block &block, Progress progress, void *progress_data)
   Status status = FOVEA_OK;
   bool met = false;
   for (int64_t b = 0; b < call_->batch(); ++b) {
-    for (int64_t p = 0; p < piece_count_; ++p) {
-      const Run &piece = pieces_[static_cast<size_t>(p)];
+    for (int64_t p = 0; p < pieces_.count(); ++p) {
+      const Run &piece = pieces_[p];
       Slot &where = state_of(b, piece);
       for (int run = 0; run < block.share.count && status == FOVEA_OK; ++run) {
         const Meeting meeting = pattern_->meet(b, piece, block.share.runs[run]);
@@ -127,8 +103,7 @@ Status State::attend(const Block &block, Progress progress, void *progress_data)
 
 State::Operands State::operands_of(int64_t batch, const Run &piece, const Block &block, int run) const {
   const Slot slot = state_of(batch, piece) == nowhere ? first : result;
-  const int64_t kv_heads = call_->kv_heads();
-  const auto grouped = [&](const fovea_tensor &heads) { return split_axis(heads, 0, kv_heads); };
+  const auto grouped = [&](const fovea_tensor &heads) { return by_kv_heads(*call_, heads); };
   return {grouped(part_of(entry_of(call_->query, batch), 1, piece.at, piece.count)),
           grouped(entry_of(block.key[run], batch)), grouped(entry_of(block.value[run], batch)),
           grouped(out_of(slot, batch, piece)), grouped(sums_of(slot, batch, piece))};
@@ -136,15 +111,10 @@ State::Operands State::operands_of(int64_t batch, const Run &piece, const Block 
 
 Status State::attend_run(const Run &piece, const Meeting &meeting, const Operands &all, Progress progress,
                          void *progress_data) {
-  const Call &c = *call_;
-  const double operations = 2.0 * static_cast<double>(c.group()) * static_cast<double>(piece.count) *
-                            static_cast<double>(meeting.keys) * static_cast<double>(c.key.shape[3] + c.value_dim());
-  const double wanted = std::ceil(operations_per_call * fovea_context_threads(handle_->context) / operations);
-  const bool one_by_one = c.has_alibi_slopes || (c.score != nullptr && c.score->sigmas != nullptr);
-  const int64_t kv_heads = c.kv_heads();
-  const int64_t heads_per_call = one_by_one ? 1 : static_cast<int64_t>(std::min(wanted, static_cast<double>(kv_heads)));
-  for (int64_t head = 0; head < kv_heads; head += heads_per_call) {
-    const int64_t heads = std::min(heads_per_call, kv_heads - head);
+  const int64_t kv_heads = call_->kv_heads(),
+                at_once = heads_per_call(*handle_, *call_, piece.count, meeting.keys, 2.0);
+  for (int64_t head = 0; head < kv_heads; head += at_once) {
+    const int64_t heads = std::min(at_once, kv_heads - head);
     const auto some = [&](const fovea_tensor &tensor) { return part_of(tensor, 0, head, heads); };
     FOVEA_MPI_CHECK(
         attend_heads(head, meeting, {some(all.query), some(all.key), some(all.value), some(all.out), some(all.sums)}));
@@ -154,28 +124,10 @@ Status State::attend_run(const Run &piece, const Meeting &meeting, const Operand
 }
 
 Status State::attend_heads(int64_t head, const Meeting &meeting, const Operands &some) {
-  const Call &c = *call_;
-  fovea_attention_options options = {};
-  options.struct_size = sizeof options;
-  options.flags = meeting.flags;
-  options.scale = c.options.scale;
-  options.softcap = c.options.softcap;
-  options.query_offset = meeting.query_offset;
-  options.window_left = meeting.window_left;
-  options.window_right = meeting.window_right;
-  options.precision = c.options.precision;
-  options.log_sum_exp = &some.sums;
-  int64_t keys = meeting.keys;
-  const fovea_tensor lengths = one_length(&keys, some.query.shape[0]);
-  if (c.has_valid_lens) options.valid_lens = &lengths;
-  const auto of_group = [&](const fovea_tensor &per_head) { return part_of(per_head, 0, head * c.group(), c.group()); };
-  fovea_tensor slopes, sigmas;
-  if (c.has_alibi_slopes) slopes = of_group(c.alibi_slopes), options.alibi_slopes = &slopes;
-  fovea_score score = {};
-  if (c.score != nullptr) score = *c.score;
-  if (score.sigmas != nullptr) sigmas = of_group(*score.sigmas), score.sigmas = &sigmas;
-  return of_core(fovea_attention(handle_->context, c.score == nullptr ? nullptr : &score, &some.query, &some.key,
-                                 &some.value, &some.out, &options));
+  HeadArguments arguments(*call_, meeting, head, some.query.shape[0]);
+  arguments.options.log_sum_exp = &some.sums;
+  return of_core(fovea_attention(handle_->context, arguments.score(), &some.query, &some.key, &some.value, &some.out,
+                                 &arguments.options));
 }
 
 // The state and the new result lie apart by one slot, in either direction; what comes of them goes to the third.
@@ -191,7 +143,7 @@ Status State::merge(int64_t batch, const Run &piece) {
 
 Status State::write() {
   for (int64_t b = 0; b < call_->batch(); ++b) {
-    for (int64_t p = 0; p < piece_count_; ++p) FOVEA_MPI_CHECK(write_piece(b, pieces_[static_cast<size_t>(p)]));
+    for (int64_t p = 0; p < pieces_.count(); ++p) FOVEA_MPI_CHECK(write_piece(b, pieces_[p]));
   }
   return FOVEA_OK;
 }

@@ -3,19 +3,11 @@
 
 #include <memory>
 
+#include "mpi/block.hpp"
 #include "mpi/handle.hpp"
-#include "mpi/pattern.hpp"
+#include "mpi/pieces.hpp"
 
 namespace fovea::mpi {
-
-// Called between calls of the core, so that messages move on.
-using Progress = void (*)(void *);
-
-// Keys and values of a block, contiguous, in one or two runs.
-struct Block {
-  fovea_tensor key[2], value[2];  // [B,Hkv,count,D]
-  Share share;
-};
 
 class State {
  public:
@@ -27,7 +19,6 @@ class State {
   [[nodiscard]] Status write();
 
  private:
-  static constexpr int64_t piece_queries = 512;
   enum Slot : signed char { first, result, second, nowhere };  // in memory in this order
 
   // Of a call of the core: [kv heads, group or 1, rows, features].
@@ -36,7 +27,7 @@ class State {
   };
 
   Slot &state_of(int64_t batch, const Run &piece) const {
-    return where_[static_cast<size_t>(batch * piece_count_ + (&piece - pieces_.get()))];
+    return where_[static_cast<size_t>(batch * pieces_.count() + (&piece - &pieces_[0]))];
   }
   fovea_tensor out_of(Slot slot, int64_t batch, const Run &piece) const;   // [H,count,Dv]
   fovea_tensor sums_of(Slot slot, int64_t batch, const Run &piece) const;  // [H,count]
@@ -52,8 +43,7 @@ class State {
   Handle *handle_ = nullptr;
   const Call *call_ = nullptr;
   const Pattern *pattern_ = nullptr;
-  std::unique_ptr<Run[]> pieces_;
-  int64_t piece_count_ = 0;
+  Pieces pieces_;
   std::unique_ptr<Slot[]> where_;  // [B][pieces]
   float *out_ = nullptr;           // [3][B,H,Qr,Dv]
   float *sums_ = nullptr;          // [3][B,H,Qr]

@@ -11,17 +11,36 @@ char *moved(const fovea_tensor &tensor, int64_t elements) {
   return static_cast<char *>(tensor.data) + elements * static_cast<int64_t>(element_size(tensor.dtype));
 }
 
-// Innermost axes whose elements are neighbours in both tensors are copied at once.
-void copy_axis(const fovea_tensor &from, const fovea_tensor &to, int32_t axis, int64_t from_at, int64_t to_at,
-               int32_t rows_axis, size_t row_bytes) {
-  if (axis == rows_axis) {
-    std::memcpy(moved(to, to_at), moved(from, from_at), row_bytes);
-    return;
+// Innermost axes whose elements are neighbours in both tensors are done at once: row(from, to, elements).
+template <class Row>
+class Rows {
+ public:
+  Rows(const fovea_tensor &from, const fovea_tensor &to, const Row &row)
+      : from_(from), to_(to), row_(row), axes_(to.rank) {
+    if (element_count(to) == 0) return;
+    while (axes_ > 0) {
+      const int32_t axis = axes_ - 1;
+      const bool one = from.shape[axis] == 1;
+      if (!one && (from.strides[axis] != neighbours_ || to.strides[axis] != neighbours_)) break;
+      neighbours_ *= from.shape[axis];
+      axes_ = axis;
+    }
+    visit(0, 0, 0);
   }
-  for (int64_t i = 0; i < from.shape[axis]; ++i) {
-    copy_axis(from, to, axis + 1, from_at + i * from.strides[axis], to_at + i * to.strides[axis], rows_axis, row_bytes);
+
+ private:
+  void visit(int32_t axis, int64_t from_at, int64_t to_at) const {
+    if (axis == axes_) return row_(moved(from_, from_at), moved(to_, to_at), neighbours_);
+    for (int64_t i = 0; i < from_.shape[axis]; ++i) {
+      visit(axis + 1, from_at + i * from_.strides[axis], to_at + i * to_.strides[axis]);
+    }
   }
-}
+
+  const fovea_tensor &from_, &to_;
+  const Row &row_;
+  int32_t axes_;  // before the innermost
+  int64_t neighbours_ = 1;
+};
 
 }  // namespace
 
@@ -126,17 +145,18 @@ int64_t element_count(const fovea_tensor &tensor) {
 }
 
 void copy_elements(const fovea_tensor &from, const fovea_tensor &to) {
-  if (element_count(to) == 0) return;
-  int32_t rows_axis = to.rank;
-  int64_t neighbours = 1;
-  while (rows_axis > 0) {
-    const int32_t axis = rows_axis - 1;
-    const bool one = from.shape[axis] == 1;
-    if (!one && (from.strides[axis] != neighbours || to.strides[axis] != neighbours)) break;
-    neighbours *= from.shape[axis];
-    rows_axis = axis;
-  }
-  copy_axis(from, to, 0, 0, 0, rows_axis, static_cast<size_t>(neighbours) * element_size(to.dtype));
+  const size_t size = element_size(to.dtype);
+  Rows(from, to, [&](const char *source, char *target, int64_t elements) {
+    std::memcpy(target, source, static_cast<size_t>(elements) * size);
+  });
+}
+
+void add_floats(const fovea_tensor &terms, const fovea_tensor &sums) {
+  Rows(terms, sums, [](const char *source, char *target, int64_t elements) {
+    const auto *const term = reinterpret_cast<const float *>(source);
+    auto *const sum = reinterpret_cast<float *>(target);
+    for (int64_t i = 0; i < elements; ++i) sum[i] += term[i];
+  });
 }
 
 Span span_of(const fovea_tensor &tensor) {

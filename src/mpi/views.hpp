@@ -32,6 +32,9 @@ int64_t element_count(const fovea_tensor &tensor);
 // Copies elements between tensors of one shape and type, whatever their strides.
 void copy_elements(const fovea_tensor &from, const fovea_tensor &to);
 
+// Adds float32 elements of one tensor to those of another of its shape, which it does not overlap.
+void add_floats(const fovea_tensor &terms, const fovea_tensor &sums);
+
 // The bytes that a tensor with elements spans.
 struct Span {
   uintptr_t begin, end;

@@ -5,37 +5,6 @@
 #include <cstdio>
 
 namespace testing {
-namespace {
-
-// A tensor of results as each rank has it, put into the whole at its positions. axis: that of positions.
-void put(const Tensor<float> &mine, const std::vector<RankPositions> &ranks, int axis, Tensor<float> *whole) {
-  const std::vector<float> dense = mine.dense();
-  std::vector<int> counts, begins;
-  int all = 0;
-  for (const RankPositions &rank : ranks) {
-    Shape shape = whole->shape();
-    shape[static_cast<size_t>(axis)] = static_cast<int64_t>(rank.all().size());
-    counts.push_back(static_cast<int>(element_count(shape)));
-    begins.push_back(all);
-    all += counts.back();
-  }
-  std::vector<float> gathered(static_cast<size_t>(all));
-  MPI_Allgatherv(dense.data(), static_cast<int>(dense.size()), MPI_FLOAT, gathered.data(), counts.data(), begins.data(),
-                 MPI_FLOAT, MPI_COMM_WORLD);
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    const Positions positions = ranks[r].all();
-    Shape shape = whole->shape();
-    shape[static_cast<size_t>(axis)] = static_cast<int64_t>(positions.size());
-    auto next = static_cast<size_t>(begins[r]);
-    for_each_index(shape, [&](const Shape &index) {
-      Shape at = index;
-      at[static_cast<size_t>(axis)] = positions[static_cast<size_t>(index[static_cast<size_t>(axis)])];
-      whole->at(at) = gathered[next++];
-    });
-  }
-}
-
-}  // namespace
 
 int world_rank() {
   int rank = 0;
@@ -116,8 +85,12 @@ std::vector<int64_t> even_lengths(int64_t whole) {
 }
 
 Tensor<float> pick(const Tensor<float> &whole, const Positions &positions, bool gaps) {
+  return pick_along(static_cast<int>(whole.shape().size()) - 2, whole, positions, gaps);
+}
+
+Tensor<float> pick_along(int of_positions, const Tensor<float> &whole, const Positions &positions, bool gaps) {
   Shape shape = whole.shape();
-  const size_t axis = shape.size() - 2;
+  const auto axis = static_cast<size_t>(of_positions);
   shape[axis] = static_cast<int64_t>(positions.size());
   std::vector<int> order;
   for (size_t a = 0; a < shape.size(); ++a) order.push_back(static_cast<int>(a));
@@ -150,11 +123,38 @@ RankCall::RankCall(const AttentionProblem &whole, const Positions &queries, cons
   arguments.value = value.view();
 }
 
+void put_into(const Tensor<float> &mine, const std::vector<RankPositions> &ranks, int axis, Tensor<float> *whole) {
+  const std::vector<float> dense = mine.dense();
+  std::vector<int> counts, begins;
+  int all = 0;
+  for (const RankPositions &rank : ranks) {
+    Shape shape = whole->shape();
+    shape[static_cast<size_t>(axis)] = static_cast<int64_t>(rank.all().size());
+    counts.push_back(static_cast<int>(element_count(shape)));
+    begins.push_back(all);
+    all += counts.back();
+  }
+  std::vector<float> gathered(static_cast<size_t>(all));
+  MPI_Allgatherv(dense.data(), static_cast<int>(dense.size()), MPI_FLOAT, gathered.data(), counts.data(), begins.data(),
+                 MPI_FLOAT, MPI_COMM_WORLD);
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const Positions positions = ranks[r].all();
+    Shape shape = whole->shape();
+    shape[static_cast<size_t>(axis)] = static_cast<int64_t>(positions.size());
+    auto next = static_cast<size_t>(begins[r]);
+    for_each_index(shape, [&](const Shape &index) {
+      Shape at = index;
+      at[static_cast<size_t>(axis)] = positions[static_cast<size_t>(index[static_cast<size_t>(axis)])];
+      whole->at(at) = gathered[next++];
+    });
+  }
+}
+
 AttentionResult put_together(const AttentionProblem &whole, const std::vector<RankPositions> &queries,
                              const AttentionResult &mine) {
   AttentionResult result = whole.make_result(false);
-  put(mine.out, queries, whole.rank - 2, &result.out);
-  if (result.log_sum_exp) put(*mine.log_sum_exp, queries, whole.rank - 2, &*result.log_sum_exp);
+  put_into(mine.out, queries, whole.rank - 2, &result.out);
+  if (result.log_sum_exp) put_into(*mine.log_sum_exp, queries, whole.rank - 2, &*result.log_sum_exp);
   return result;
 }
 

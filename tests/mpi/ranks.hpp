@@ -44,6 +44,10 @@ std::vector<int64_t> even_lengths(int64_t whole);
 
 // The positions of a tensor [...,L,D], with gaps between rows if wanted.
 Tensor<float> pick(const Tensor<float> &whole, const Positions &positions, bool gaps = false);
+Tensor<float> pick_along(int of_positions, const Tensor<float> &whole, const Positions &positions, bool gaps = false);
+
+// A tensor of results as each rank has it, put into the whole at its positions. axis: that of positions.
+void put_into(const Tensor<float> &mine, const std::vector<RankPositions> &ranks, int axis, Tensor<float> *whole);
 
 // Room for the results of some of the queries.
 AttentionResult result_of_share(const AttentionProblem &whole, int64_t query_len);

@@ -5,7 +5,8 @@
 #include <cstdlib>
 #include <new>
 
-#include "ranks.hpp"
+#include "backward_calls.hpp"
+#include "narrow.hpp"
 
 namespace {
 
@@ -95,6 +96,57 @@ TEST_CASE("an allocation that fails on one rank") {
         ++failures;
         CHECK(rank_call.result.out.untouched());
         CHECK(rank_call.result.log_sum_exp->untouched());
+        const std::string said = fovea_mpi_last_error();
+        CHECK_MESSAGE(said.find("memory") != std::string::npos, said);
+        if (world_size() > 1) CHECK_MESSAGE(said.find("rank " + std::to_string(world_size() - 1) + ": ") == 0, said);
+      } else {
+        CHECK_EQ(status, FOVEA_OK);  // where a thing that failed was not needed
+      }
+      if (everywhere(world_rank() != world_size() - 1 || !reached)) break;
+      REQUIRE(n < 2000);
+    }
+    if (world_size() > 1) CHECK(failures > 0);  // alone the core may have all it needs
+  }
+}
+
+TEST_CASE("backward: an allocation that fails on one rank") {
+  Random random(base_seed());
+  const int64_t length = 12 * world_size();
+  for (const int32_t kind : {FOVEA_SCORE_DOT, FOVEA_SCORE_ADDITIVE}) {
+    AttentionProblem problem = make_scored(
+        kind, {.heads = 2, .kv_heads = 2, .query_len = length, .key_len = length, .head_dim = 8, .value_dim = 8}, 5,
+        random);
+    problem.sinks.emplace(Shape{2}).fill_normal(random);
+    const GradientTensors given = make_gradients(problem, random, true);
+    const RingShares shares(FOVEA_MPI_CONTIGUOUS, even_lengths(length), even_lengths(length));
+    AttentionResult forward;
+    {
+      const OwnHandle mpi = make_handle();
+      forward = run_ring(mpi.get(), problem, shares.order, shares.queries, shares.keys);
+    }
+    int64_t failures = 0;
+    for (int64_t n = 0;; ++n) {
+      const OwnHandle mpi = make_handle();  // without memory from the last call
+      BackwardCall rank_call(problem, shares, forward, given);
+      const NarrowTensor rounded(rank_call.mine.query, FOVEA_F16);  // rounding takes no memory
+      rank_call.gradients.query = rounded.view();
+      allocations_left = world_rank() == world_size() - 1 ? n : INT64_MAX;
+      const fovea_status status = rank_call.run(mpi.get(), nullptr);
+      const bool reached = allocations_left < 0;
+      allocations_left = INT64_MAX;
+      int of_last = status;
+      MPI_Bcast(&of_last, 1, MPI_INT, world_size() - 1, MPI_COMM_WORLD);
+      CHECK_EQ(status, of_last);
+      if (status == FOVEA_OUT_OF_MEMORY) {
+        ++failures;
+        bool as_it_was = rank_call.mine.key.untouched() && rank_call.mine.value.untouched();
+        for_each_index(rank_call.mine.query.shape(), [&](const Shape &at) {
+          as_it_was = as_it_was && rounded.at(at) == narrowed(rank_call.mine.query.at(at), FOVEA_F16);
+        });
+        CHECK(as_it_was);
+        for (const auto member : kSummedGradients) {
+          if (rank_call.mine.*member) CHECK((rank_call.mine.*member)->untouched());
+        }
         const std::string said = fovea_mpi_last_error();
         CHECK_MESSAGE(said.find("memory") != std::string::npos, said);
         if (world_size() > 1) CHECK_MESSAGE(said.find("rank " + std::to_string(world_size() - 1) + ": ") == 0, said);

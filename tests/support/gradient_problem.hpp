@@ -52,4 +52,7 @@ enum class Strictness { floor, no_floor };
 void check_gradients(AttentionProblem &problem, const GradientTensors &gradients,
                      Strictness strictness = Strictness::floor);
 
+// The same of gradients that came about in some other way.
+void judge_gradients(const AttentionProblem &problem, const GradientTensors &given, const GradientTensors &actual);
+
 }  // namespace testing

@@ -99,7 +99,7 @@ class Tables:
             rows.append(f'    {{"{member["name"]}", Kind::{kind[0]}, {place}, {kind[1]}, {buffer}}},')
         name, table = struct["name"], self.table(struct["name"], reads)
         return (f"constexpr Member {table}_members[] = {{\n" + "\n".join(rows) + "\n};\n"
-                f'constexpr Struct {table}{{"{name}", sizeof({name}), {table}_members, {len(rows)}}};\n')
+                f'constexpr Struct {table}{{"{name}{", read" if reads else ""}", sizeof({name}), {table}_members, {len(rows)}}};\n')
 
     def buffers(self):
         """The members of fovea_attention_buffers, which runs of plans fill in, and those of fovea_mha_buffers that it lacks."""
@@ -159,6 +159,8 @@ class Tables:
                     done.add(struct["name"])
         listed = ", ".join(f"&{self.table(name, False)}" for name in sorted(done))
         parts.append(f"constexpr const Struct *structs[] = {{{listed}}};\n")
+        listed += "".join(f", &{self.table(name, True)}" for name in sorted(done) if self.has_outputs(name))
+        parts.append(f"constexpr const Struct *laid_out_structs[] = {{{listed}}};\n")
         destroyers = {handle["destroy"] for handle in self.interface["handles"]}
         rows = []
         for function in self.interface["functions"]:

@@ -120,10 +120,9 @@ struct FewRowsValues {
   enum class Order { ask_load, load_ask };
 
   // `vectors` registers of each of `group` rows; load_value(at, value) loads those of a value.
-  template <int group, int vectors, Order order = Order::ask_load, class Values, class Load>
-  FOVEA_INLINE static void add_columns(float *out, const Values &values, int64_t padded, int64_t row, Pass pass,
-                                       const ScoreTile &tile, const float *rescale, const Load &load_value) {
-    using Element = typename Values::Element;
+  template <int group, int vectors, Order order = Order::ask_load, class Element, class Load>
+  FOVEA_INLINE static void add_columns(float *out, const ValueRuns<Element> &values, int64_t padded, int64_t row,
+                                       Pass pass, const ScoreTile &tile, const float *rescale, const Load &load_value) {
     Block<group, vectors> sum;
     const float *weight = tile.scores + row;
     const int64_t first = tile.key % value_chain;
@@ -163,10 +162,9 @@ struct FewRowsValues {
   }
 
   // Values of one or two registers: four rows in one pass.
-  template <int vectors, class Values>
-  FOVEA_INLINE static void add_few_columns(float *out, const Values &values, int64_t value_dim, int64_t row_count,
-                                           const ScoreTile &tile, const float *rescale) {
-    using Element = typename Values::Element;
+  template <int vectors, class Element>
+  FOVEA_INLINE static void add_few_columns(float *out, const ValueRuns<Element> &values, int64_t value_dim,
+                                           int64_t row_count, const ScoreTile &tile, const float *rescale) {
     const auto load_value = [&](const Element *at, Float *value) FOVEA_INLINE_BODY {
       unroll<vectors - 1>([&](auto v) FOVEA_INLINE_BODY { value[v] = load(at + v * lanes); });
       value[vectors - 1] = load_partial(at + (vectors - 1) * lanes, value_dim - (vectors - 1) * lanes);
@@ -205,9 +203,9 @@ struct FewRowsValues {
     }
   }
 
-  template <class Values>
-  FOVEA_INLINE static void add_in_runs(float *out, const Values &values, int64_t value_dim, const ScoreTile &tile,
-                                       float rescale) {
+  template <class Element>
+  FOVEA_INLINE static void add_in_runs(float *out, const ValueRuns<Element> &values, int64_t value_dim,
+                                       const ScoreTile &tile, float rescale) {
     constexpr int run = 8;
     auto from = values.cursor();
     alignas(64) float before[largest_value_dim];
@@ -239,20 +237,6 @@ struct FewRowsValues {
 
   FOVEA_INLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
                                       const ScoreTile &tile, const float *rescale) {
-    if (values.source != nullptr) return add_pieces_of_runs(out, values, value_dim, row_count, tile, rescale);
-    for_each_piece<1>(value_dim, tile, rescale,
-                      [&](int64_t j, int64_t ahead, const ScoreTile &piece, const float *factors) FOVEA_INLINE_BODY {
-                        with_element(values.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
-                          using Element = typename T::Element;
-                          add_piece(out,
-                                    OneRun<Element>{values.row_of<Element>(j), values.stride, ahead * values.stride},
-                                    value_dim, row_count, piece, factors);
-                        });
-                      });
-  }
-
-  FOVEA_NOINLINE static void add_pieces_of_runs(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
-                                                const ScoreTile &tile, const float *rescale) {
     for_each_piece<1>(value_dim, tile, rescale,
                       [&](int64_t j, int64_t ahead, const ScoreTile &piece, const float *factors) FOVEA_INLINE_BODY {
                         with_element(values.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
@@ -280,17 +264,15 @@ struct FewRowsValues {
   }
 
   // Two rows by many registers, rather than a square: a pass reads as much of each value's row as possible. Narrow rows
-  // are half as long, and widened in every pass: four rows by four registers there. Rows in several runs take blocks of fewer
-  // shapes: that code is not worth its size.
-  template <class Values>
-  FOVEA_NOINLINE static void add_piece(float *out, const Values &values, int64_t value_dim, int64_t row_count,
-                                       const ScoreTile &tile, const float *rescale) {
-    using Element = typename Values::Element;
+  // are half as long, and widened in every pass: four rows by four registers there.
+  template <class Element>
+  FOVEA_NOINLINE static void add_piece(float *out, const ValueRuns<Element> &values, int64_t value_dim,
+                                       int64_t row_count, const ScoreTile &tile, const float *rescale) {
     if (value_dim < lanes) return add_few_columns<1>(out, values, value_dim, row_count, tile, rescale);
     if (value_dim > lanes && value_dim < 2 * lanes) {
       return add_few_columns<2>(out, values, value_dim, row_count, tile, rescale);
     }
-    if constexpr (!has_32_registers && Values::is_one) {
+    if constexpr (!has_32_registers) {
       if (row_count == 1 && value_dim > 8 * lanes) {
         return add_in_runs(out, values, value_dim, tile, rescale[0]);
       }
@@ -319,11 +301,10 @@ struct FewRowsValues {
           add_columns<rows, count>(out + d, values.from(d), padded, row, pass, tile, rescale, load_whole);
         }
       };
-      constexpr bool any_shape = Values::is_one;
-      if constexpr (any_shape && has_32_registers && rows == 1) add_while(Index<16>{});
-      if constexpr (rows == 1 || (any_shape && has_32_registers && rows == 2)) add_while(Index<8>{});
-      if constexpr (rows <= 2 || (any_shape && has_32_registers)) add_while(Index<4>{});
-      if constexpr (any_shape || rows > 2) add_while(Index<2>{});
+      if constexpr (has_32_registers && rows == 1) add_while(Index<16>{});
+      if constexpr (rows == 1 || (has_32_registers && rows == 2)) add_while(Index<8>{});
+      if constexpr (rows <= 2 || has_32_registers) add_while(Index<4>{});
+      add_while(Index<2>{});
       add_while(Index<1>{});
       if (whole < value_dim) {
         add_columns<rows, 1>(out + d, values.from(d), padded, row, pass, tile, rescale,

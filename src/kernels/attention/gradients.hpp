@@ -26,6 +26,7 @@
 #include "kernels/attention/many_rows.hpp"
 #include "kernels/attention/online_softmax.hpp"
 #include "kernels/attention/weighted_rows.hpp"
+#include "kernels/scores/dot.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -305,7 +306,7 @@ struct GradientWorker {
         .query_sums = gradients.query.wanted ? band.query_sums : nullptr,
         .key_sums = gradients.key.wanted ? key_sums + key * key_stride : nullptr,
         .vector_sums = task.vector_part};
-    score.gradient(&job);
+    score.gradient != nullptr ? score.gradient(&job) : pass_dot_gradients(job);
   }
 
   FOVEA_INLINE float *weight_sum(const QueryCursor &row) const {

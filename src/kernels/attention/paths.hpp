@@ -12,7 +12,7 @@ struct ScoreFunction {
   // Puts them there, in whatever form it likes.
   void (*load_queries)(const AttentionProblem &problem, const void *table, float *query);
   void (*score)(const void *job);
-  void (*gradient)(const void *job);  // scores/gradient.hpp; null: not of this path
+  void (*gradient)(const void *job);  // null: that of a dot product, or not of this path
 };
 
 // The workers of a path: many rows or few, of floats or of pairs.

@@ -17,15 +17,6 @@ namespace {
 // Rows that few rows of queries get at once: few enough to stay in the first-level caches until they are read.
 constexpr int64_t scaled_at_once = 48;
 
-struct ScaledRows {
-  const int8_t *numbers;
-  int64_t stride;
-  const Float16 *scales;  // of the first row
-  int64_t scale_stride;
-  int64_t group;  // features that share a scale
-  int64_t count;
-};
-
 FOVEA_INLINE float scale_as_float(Float16 scale) {
   const uint32_t magnitude = scale.bits & 0x7fffu;
   const uint32_t sign = (scale.bits & 0x8000u) << 16;
@@ -70,25 +61,6 @@ FOVEA_INLINE void scale_row(const int8_t *numbers, const Float16 *scales, int64_
     if (d == end) continue;
     store_partial(to + d, scaled(Float(load_first_bytes(numbers + d, end - d))), end - d);
     d = end;
-  }
-}
-
-// Those features of all rows as elements of `dtype`, rows to_stride apart.
-FOVEA_NOINLINE void scale_rows_of(const ScaledRows &from, int64_t feature, int64_t width, void *to, Dtype dtype,
-                                  int64_t to_stride) {
-  constexpr int64_t room_floats = 1024;  // the most features there are
-  alignas(64) float room[room_floats];
-  for (int64_t j = 0; j < from.count; ++j) {
-    const int8_t *numbers = from.numbers + j * from.stride;
-    const Float16 *scales = from.scales + j * from.scale_stride;
-    void *row = element_at(to, dtype, j * to_stride);
-    if (dtype == Dtype::f32) {
-      scale_row<false>(numbers, scales, from.group, feature, width, static_cast<float *>(row));
-      continue;
-    }
-    dtype == Dtype::f16 ? scale_row<true>(numbers, scales, from.group, feature, width, room)
-                        : scale_row<false>(numbers, scales, from.group, feature, width, room);
-    narrow_row(room, width, row, dtype);
   }
 }
 

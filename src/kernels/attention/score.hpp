@@ -59,7 +59,7 @@ concept ValueSums = requires(float *sums, const float *factors, void *const *row
   Path::store_out(factors, n, factors, rows, Dtype::f32, n, sums);
 };
 
-// A struct in scores/ whose gradients are there, too: those of floats.
+// A struct in scores/ whose gradients are there, too: those of floats. A gradient that is null is that of a dot product.
 template <class Score>
 concept HasGradient = !Score::takes_pairs && requires {
   &Score::gradient;
@@ -67,7 +67,7 @@ concept HasGradient = !Score::takes_pairs && requires {
 
 template <class Score>
 constexpr auto gradient_of() -> void (*)(const void *) {
-  if constexpr (HasGradient<Score>) {
+  if constexpr (HasGradient<Score> && requires(const GradientJob<Score::tile_rows> &job) { Score::gradient(job); }) {
     return [](const void *job) { Score::gradient(*static_cast<const GradientJob<Score::tile_rows> *>(job)); };
   } else {
     return nullptr;

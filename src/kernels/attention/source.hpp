@@ -97,10 +97,8 @@ struct ValueCursor {
   }
 };
 
-template <class Element_>
+template <class Element>
 struct ValueRuns {
-  using Element = Element_;
-  static constexpr bool is_one = false;
   const ValueRun<Element> *run;
   int64_t stride;
   int64_t next_column = 0;
@@ -108,19 +106,6 @@ struct ValueRuns {
   // The same rows from column d on.
   FOVEA_INLINE ValueRuns from(int64_t d) const { return {run, stride, next_column + d}; }
   FOVEA_INLINE ValueCursor<Element> cursor() const { return {run, next_column}; }
-};
-
-// The same for rows in one run, where a small call's few instructions count.
-template <class Element_>
-struct OneRun {
-  using Element = Element_;
-  static constexpr bool is_one = true;
-  const Element *row;
-  int64_t stride, ahead;
-
-  FOVEA_INLINE OneRun from(int64_t d) const { return {row + d, stride, ahead}; }
-  FOVEA_INLINE OneRun cursor() const { return *this; }
-  FOVEA_INLINE int64_t take(int64_t count) const { return count; }
 };
 
 // How rows of 16 bits are given: as they lie, as floats, or (bfloat16) as pairs of rows, [pair][feature] of 32 bits each.
@@ -144,20 +129,6 @@ FOVEA_NOINLINE inline void pair_rows(const void *from, int64_t stride, int64_t c
 #else
 FOVEA_INLINE void pair_rows(const void *, int64_t, int64_t, int64_t, float *) {}
 #endif
-
-// Whether all elements of those rows are finite.
-FOVEA_NOINLINE inline bool rows_are_finite(const void *from, Dtype dtype, int64_t stride, int64_t count, int64_t dim) {
-  Float check = zero();  // NaN from the first that is not
-  with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
-    const auto *row = static_cast<const typename T::Element *>(from);
-    for (int64_t j = 0; j < count; ++j, row += stride) {
-      int64_t d = 0;
-      for (; d + lanes <= dim; d += lanes) check = multiply_add(load(row + d), zero(), check);
-      if (d < dim) check = multiply_add(load_partial(row + d, dim - d), zero(), check);
-    }
-  });
-  return !xsimd::any(xsimd::isnan(check));
-}
 
 struct HeadSource {
   const HeadRows &rows;

@@ -11,21 +11,16 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-template <class X, class Out, class Function>
+template <class Element, class Function>
 FOVEA_INLINE void map_elements(const ElementRun &run, const Function &function) {
-  const auto *x = static_cast<const X *>(run.x);
-  auto *out = static_cast<Out *>(run.out);
+  const auto *x = static_cast<const Element *>(run.x);
+  auto *out = static_cast<Element *>(run.out);
   int64_t i = 0;
   // Two are enough to overlap: the core runs ahead over the iterations by itself.
   for (; i + 2 * lanes <= run.count; i += 2 * lanes) {
     Float a, b;
-    load_two_in_any_order<X, Out>(x + i, &a, &b);
-    if constexpr (same_type<Out, Bfloat16>) {
-      store_two_in_any_order<nans_of<X>, X>(out + i, function(a), function(b));
-    } else {
-      store(out + i, function(a));
-      store(out + i + lanes, function(b));
-    }
+    load_two_in_any_order(x + i, &a, &b);
+    store_two_in_any_order<nans_of<Element>>(out + i, function(a), function(b));
   }
   for (; i < run.count; i += lanes) {
     const int64_t left = min_of(run.count - i, lanes);
@@ -33,14 +28,18 @@ FOVEA_INLINE void map_elements(const ElementRun &run, const Function &function) 
   }
 }
 
+// Whether there are kernels that take the run; those that remain go piece by piece (map_as_floats).
+FOVEA_INLINE bool has_kernels(const ElementRun &run) {
+  return run.x_type == run.out_type && (converts_quickly || !is_widened(run.x_type));
+}
+
 template <class Function>
 FOVEA_INLINE void map_typed(const ElementRun &run, const Function &function) {
-  with_element(run.x_type, [&]<class X>(X) FOVEA_INLINE_BODY {
-    using From = typename X::Element;
-    if (!converts_quickly) return map_elements<From, From>(run, function);
-    with_element(run.out_type,
-                 [&]<class Out>(Out) FOVEA_INLINE_BODY { map_elements<From, typename Out::Element>(run, function); });
-  });
+  if constexpr (converts_quickly) {
+    with_element(run.x_type, [&]<class X>(X) FOVEA_INLINE_BODY { map_elements<typename X::Element>(run, function); });
+  } else {
+    map_elements<float>(run, function);
+  }
 }
 
 #if defined(__AVX2__)
@@ -65,10 +64,9 @@ FOVEA_INLINE void map_pairs(const ElementRun &run, const Function &function) {
   with_widened_element(run.x_type, map);
 }
 
-FOVEA_INLINE bool goes_by_pairs(const ElementRun &run) { return run.x_type == run.out_type && is_widened(run.x_type); }
 #endif
 
-// From one type to another piece by piece, as floats.
+// Piece by piece, as floats.
 template <class Map>
 FOVEA_INLINE void map_as_floats(const ElementRun &run, const Map &map) {
   alignas(64) float floats[most_widened];
@@ -81,25 +79,26 @@ FOVEA_INLINE void map_as_floats(const ElementRun &run, const Map &map) {
 }
 
 void exp_elements(const ElementRun &run) {
-  if (run.x_type != run.out_type && !converts_quickly) return map_as_floats(run, exp_elements);
+  if (!has_kernels(run)) return map_as_floats(run, exp_elements);
+  const auto exp = [](const Float &value) FOVEA_INLINE_BODY { return exp_by_table(value); };
 #if defined(__AVX2__)
-  if (goes_by_pairs(run)) {
-    return map_pairs(
-        run, []<class Element>(Type<Element>, Float *a, Float *b) FOVEA_INLINE_BODY { narrow_exp<Element>(a, b); });
-  }
+  if (!is_widened(run.x_type)) return map_elements<float>(run, exp);
+  map_pairs(run, []<class Element>(Type<Element>, Float *a, Float *b) FOVEA_INLINE_BODY { narrow_exp<Element>(a, b); });
+#else
+  map_typed(run, exp);
 #endif
-  map_typed(run, [](const Float &value) FOVEA_INLINE_BODY { return exp_by_table(value); });
 }
 
 void tanh_elements(const ElementRun &run) {
-  if (run.x_type != run.out_type && !converts_quickly) return map_as_floats(run, tanh_elements);
+  if (!has_kernels(run)) return map_as_floats(run, tanh_elements);
+  const auto tanh = [](const Float &value) FOVEA_INLINE_BODY { return tanh_by_table(value); };
 #if defined(__AVX2__)
-  if (goes_by_pairs(run)) {
-    return map_pairs(
-        run, []<class Element>(Type<Element>, Float *a, Float *b) FOVEA_INLINE_BODY { narrow_tanh<Element>(a, b); });
-  }
+  if (!is_widened(run.x_type)) return map_elements<float>(run, tanh);
+  map_pairs(run,
+            []<class Element>(Type<Element>, Float *a, Float *b) FOVEA_INLINE_BODY { narrow_tanh<Element>(a, b); });
+#else
+  map_typed(run, tanh);
 #endif
-  map_typed(run, [](const Float &value) FOVEA_INLINE_BODY { return tanh_by_table(value); });
 }
 
 }  // namespace

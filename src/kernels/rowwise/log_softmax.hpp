@@ -30,7 +30,7 @@ void log_softmax_rows(const SoftmaxRows &rows) {
     for (int64_t r = 0; r < rows.count; ++r) {
       const auto *x = static_cast<const typename X::Element *>(rows.row[r].x);
       const float row_max = largest_of(x, rows.key_len);
-      const float log_sum = log_of(row_sum<RowPowers<false, 0>, 1>(x, rows.key_len, row_max));
+      const float log_sum = log_of(row_sum<RowPowers<false>, 1>(x, rows.key_len, row_max));
       with_element(rows.out_type, [&]<class Out>(Out) FOVEA_INLINE_BODY {
         put_differences(x, static_cast<typename Out::Element *>(rows.row[r].out), rows.key_len, row_max, log_sum);
       });

@@ -18,10 +18,10 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// Powers as exact as float32; where all is bfloat16, times another power of two, which their sum has, too.
-template <bool in_pairs, int lifted>
+// Powers as exact as float32.
+template <bool in_pairs>
 struct RowPowers {
-  LiftedExp2<lifted> exp{log2_of_e};
+  LiftedExp2<0> exp{log2_of_e};
   Float row_max;
 
   FOVEA_INLINE explicit RowPowers(float max) : row_max(splat(max)) {}
@@ -33,8 +33,8 @@ struct RowPowers {
 #if defined(__AVX2__)
 // As exact as 16 bits need (math/narrow.hpp). x log2 e - max log2 e is one multiply-add: the rounding of max log2 e is the same
 // factor in every power and in their sum. It stays a factor near 1 while the maximum is below 2^16.
-template <int lifted>
-struct RowPowers<true, lifted> {
+template <>
+struct RowPowers<true> {
   Float shift;
 
   FOVEA_INLINE explicit RowPowers(float max) : shift(splat(-(max * log2_of_e))) {}
@@ -45,15 +45,13 @@ struct RowPowers<true, lifted> {
 };
 #endif
 
-// Rows of X that become rows of Out.
-template <class X_, class Out_, bool in_pairs = goes_in_pairs<X_, Out_>>
+// Rows of one element type: of floats, or of 16 bits in pairs of registers.
+template <class Element_>
 struct SoftmaxKind {
-  using X = X_;
-  using Out = Out_;
+  using Element = Element_;
+  static constexpr bool in_pairs = is_narrow_element<Element>;
   static constexpr int registers = in_pairs ? 2 : 1;  // of a step
-  static constexpr bool waits_in_out = same_type<Out, float>;
-  static constexpr bool holds = in_pairs || (waits_in_out && same_type<X, float>);  // short rows in registers
-  using Powers = RowPowers<in_pairs, same_type<X, Bfloat16> && same_type<Out, Bfloat16> ? bfloat16_lift : 0>;
+  using Powers = RowPowers<in_pairs>;
 };
 
 // The sum of a row's powers. Those of whole steps go to `powers`, unless only the sum is wanted, the last ones to `last`. After
@@ -95,21 +93,21 @@ FOVEA_NOINLINE float row_sum(const X *x, int64_t count, float row_max) {
 template <class Kind>
 struct WaitingRow {
   static constexpr int registers = Kind::registers;
-  using Out = typename Kind::Out;
+  using Element = typename Kind::Element;
   const float *powers = nullptr;
-  Out *out = nullptr;
+  Element *out = nullptr;
   int64_t count = 0, zeros = 0;
   float factor = 0.0f;
   Float last[registers];
 
   template <class Beside>
   FOVEA_INLINE void make(const SoftmaxRow &row, int64_t key_len, float row_max, float *room, const Beside &beside) {
-    out = static_cast<Out *>(row.out);
-    if constexpr (Kind::waits_in_out) room = out;
+    out = static_cast<Element *>(row.out);
+    if constexpr (!Kind::in_pairs) room = out;
     powers = room;
     count = row.valid_len;
     zeros = key_len - count;
-    const auto *x = static_cast<const typename Kind::X *>(row.x);
+    const auto *x = static_cast<const typename Kind::Element *>(row.x);
     factor = 1.0f / make_powers<typename Kind::Powers, registers, true>(x, count, row_max, room, last, beside);
   }
   FOVEA_INLINE void put() {
@@ -120,7 +118,7 @@ struct WaitingRow {
 
  private:
   FOVEA_INLINE void put_powers() const {  // out may be powers
-    if (is_narrow_element<Out> && factor != factor) return fill_run(out, count, factor);
+    if (is_narrow_element<Element> && factor != factor) return fill_run(out, count, factor);
     const Float by = splat(factor);
     const int64_t whole = count / (registers * lanes) * (registers * lanes);
     int64_t i = 0;
@@ -140,11 +138,11 @@ constexpr int64_t most_waiting_powers = 8192;  // 32 kB: of a longer row they ar
 
 template <class Kind>
 FOVEA_NOINLINE void softmax_of_long_row(const SoftmaxRow &row, int64_t key_len, float row_max, float *room) {
-  const auto *x = static_cast<const typename Kind::X *>(row.x);
+  const auto *x = static_cast<const typename Kind::Element *>(row.x);
   const float factor = 1.0f / row_sum<typename Kind::Powers, Kind::registers>(x, row.valid_len, row_max);
   for (int64_t i = 0; i < row.valid_len; i += most_waiting_powers) {
     const int64_t count = min_of(row.valid_len - i, most_waiting_powers);
-    const SoftmaxRow part = {x + i, static_cast<typename Kind::Out *>(row.out) + i, count};
+    const SoftmaxRow part = {x + i, static_cast<typename Kind::Element *>(row.out) + i, count};
     WaitingRow<Kind> waiting;
     waiting.make(part, i + count < row.valid_len ? count : key_len - i, row_max, room,
                  [](int64_t) FOVEA_INLINE_BODY {});
@@ -153,35 +151,46 @@ FOVEA_NOINLINE void softmax_of_long_row(const SoftmaxRow &row, int64_t key_len, 
   }
 }
 
-template <class Kind>
-FOVEA_NOINLINE void softmax_in_cache(const SoftmaxRows &rows, float *room);
+FOVEA_NOINLINE void softmax_as_floats(const SoftmaxRows &rows, float *room);
+
+template <class Element>
+FOVEA_INLINE bool has_only_minus_infinity(const Element *x, int64_t count) {
+  bool only = true;
+  for (int64_t i = 0; only && i < count; i += lanes) {
+    Float some;
+    read_up_to<1>(x + i, min_of(count - i, lanes), &some);
+    only = xsimd::all(some == splat(-__builtin_inff()));
+  }
+  return only;
+}
+
+// The results of a row that is empty, or that NaN or infinity makes NaN.
+template <class Element>
+FOVEA_INLINE void put_unusual(const SoftmaxRow &row, const SoftmaxRows &rows, bool empty) {
+  float value = __builtin_nanf("");
+  if (empty && rows.empty_rows == EmptyRows::zero) value = 0.0f;
+  if (empty && rows.empty_rows == EmptyRows::uniform) value = 1.0f / static_cast<float>(rows.key_len);
+  auto *out = static_cast<Element *>(row.out);
+  const int64_t filled = empty ? rows.key_len : row.valid_len;
+  fill_run(out, filled, value);
+  fill_run(out + filled, rows.key_len - filled, 0.0f);
+}
 
 // A row whose maximum the kind's powers do not take.
 template <class Kind>
 FOVEA_NOINLINE void softmax_of_unusual_row(const SoftmaxRow &row, const SoftmaxRows &rows, float row_max, float *room) {
-  using X = typename Kind::X;
-  using Out = typename Kind::Out;
-  if constexpr (Kind::registers > 1) {
+  using Element = typename Kind::Element;
+  if constexpr (Kind::in_pairs) {
     if (__builtin_fabsf(row_max) < __builtin_inff()) {
       SoftmaxRows one = rows;
       one.row = &row;
       one.count = 1;
-      return softmax_in_cache<SoftmaxKind<X, Out, false>>(one, room);
+      return softmax_as_floats(one, room);
     }
   }
-  bool empty = row_max == -__builtin_inff();
-  for (int64_t i = 0; empty && i < row.valid_len; i += lanes) {  // or a NaN hid
-    Float some;
-    read_up_to<1>(static_cast<const X *>(row.x) + i, min_of(row.valid_len - i, lanes), &some);
-    empty = xsimd::all(some == splat(-__builtin_inff()));
-  }
-  float value = __builtin_nanf("");
-  if (empty && rows.empty_rows == EmptyRows::zero) value = 0.0f;
-  if (empty && rows.empty_rows == EmptyRows::uniform) value = 1.0f / static_cast<float>(rows.key_len);
-  auto *out = static_cast<Out *>(row.out);
-  const int64_t filled = empty ? rows.key_len : row.valid_len;
-  fill_run(out, filled, value);
-  fill_run(out + filled, rows.key_len - filled, 0.0f);
+  const bool empty = row_max == -__builtin_inff() &&  // or a NaN hid
+                     has_only_minus_infinity(static_cast<const Element *>(row.x), row.valid_len);
+  put_unusual<Element>(row, rows, empty);
 }
 
 // A row that fits a few registers stays there, and several such rows go together. A row is one long chain, its maximum, powers,
@@ -196,7 +205,7 @@ struct HeldRow {
   int64_t left;  // elements of the last step
 
   FOVEA_INLINE void read(const SoftmaxRow &row) {
-    const auto *x = static_cast<const typename Kind::X *>(row.x);
+    const auto *x = static_cast<const typename Kind::Element *>(row.x);
     left = row.valid_len - last * lanes;
     unroll<steps>([&](auto s)
                       FOVEA_INLINE_BODY { read_step<registers>(x + s * registers * lanes, value + s * registers); });
@@ -217,7 +226,7 @@ struct HeldRow {
     return horizontal_sum(registers > 1 && held > 1 ? sum[0] + sum[registers - 1] : sum[0]);
   }
   FOVEA_INLINE void put(const SoftmaxRow &row, int64_t key_len, float factor) {
-    auto *out = static_cast<typename Kind::Out *>(row.out);
+    auto *out = static_cast<typename Kind::Element *>(row.out);
     if (Kind::registers > 1 && factor != factor) {
       fill_run(out, row.valid_len, factor);
     } else {
@@ -270,18 +279,16 @@ FOVEA_NOINLINE void softmax_in_cache(const SoftmaxRows &rows, float *room) {
   WaitingRow<Kind> before;
   for (int64_t r = 0; r < rows.count; ++r) {
     const SoftmaxRow &row = rows.row[r];
-    if constexpr (Kind::holds) {
-      const int64_t done = rows_done_in_registers<Kind>(&row, rows.count - r, rows.key_len);
-      if (done > 0) {
-        r += done - 1;
-        continue;
-      }
+    const int64_t done = rows_done_in_registers<Kind>(&row, rows.count - r, rows.key_len);
+    if (done > 0) {
+      r += done - 1;
+      continue;
     }
-    const float row_max = largest_of(static_cast<const typename Kind::X *>(row.x), row.valid_len);
+    const float row_max = largest_of(static_cast<const typename Kind::Element *>(row.x), row.valid_len);
     before.put();
     if (!Kind::Powers::take(row_max)) {
       softmax_of_unusual_row<Kind>(row, rows, row_max, room);
-    } else if (!Kind::waits_in_out && row.valid_len > most_waiting_powers) {
+    } else if (Kind::in_pairs && row.valid_len > most_waiting_powers) {
       softmax_of_long_row<Kind>(row, rows.key_len, row_max, room);
     } else {
       before.make(row, rows.key_len, row_max, room, [](int64_t) FOVEA_INLINE_BODY {});
@@ -298,7 +305,7 @@ constexpr int64_t most_streamed_bytes = 16384;  // of a row: some of them are in
 // sends off the row before and fetches a later one.
 template <class Element>
 FOVEA_NOINLINE void softmax_past_caches(const SoftmaxRows &rows, float *room) {
-  using Kind = SoftmaxKind<Element, Element>;
+  using Kind = SoftmaxKind<Element>;
   constexpr int64_t rows_ahead = 2;
   alignas(64) char finished[2][most_streamed_bytes];
   LeavingRow leaving;
@@ -329,21 +336,82 @@ FOVEA_NOINLINE void softmax_past_caches(const SoftmaxRows &rows, float *room) {
 }
 #endif
 
-// Results of another type than x's do not go past the caches.
+// ---- other rows, as floats ----------------------------------------------------------------------------------------------
+
+// A row longer than `room`, a piece at a time, three times.
+FOVEA_NOINLINE void softmax_of_long_row_as_floats(const SoftmaxRow &row, const SoftmaxRows &rows, float *room) {
+  const auto for_each_piece = [&](const auto &body) {
+    for (int64_t i = 0; i < row.valid_len; i += most_waiting_powers) {
+      const int64_t count = min_of(row.valid_len - i, most_waiting_powers);
+      widen_rows(element_at(row.x, rows.x_type, i), rows.x_type, 0, 1, count, room, 0);
+      body(i, count);
+    }
+  };
+  using Powers = RowPowers<false>;
+  float row_max = -__builtin_inff(), sum = 0.0f;
+  bool empty = true;
+  for_each_piece([&](int64_t, int64_t count) {
+    const float its = largest_of(room, count);
+    row_max = its > row_max || its != its ? its : row_max;
+    empty = empty && has_only_minus_infinity(room, count);
+  });
+  if (!Powers::take(row_max)) {
+    return with_element(rows.out_type,
+                        [&]<class T>(T) FOVEA_INLINE_BODY { put_unusual<typename T::Element>(row, rows, empty); });
+  }
+  for_each_piece([&](int64_t, int64_t count) { sum += row_sum<Powers, 1>(room, count, row_max); });
+  const Powers power(row_max);
+  const Float factor = splat(1.0f / sum);
+  for_each_piece([&](int64_t i, int64_t count) {
+    for (int64_t j = 0; j < count; j += lanes) store(room + j, power(load(room + j)) * factor);
+    narrow_row(room, count, element_at(row.out, rows.out_type, i), rows.out_type);
+  });
+  with_element(rows.out_type, [&]<class T>(T) FOVEA_INLINE_BODY {
+    fill_run(static_cast<typename T::Element *>(row.out) + row.valid_len, rows.key_len - row.valid_len, 0.0f);
+  });
+}
+
+// As many rows at a time as fit `room` as floats, in place there.
+FOVEA_NOINLINE void softmax_as_floats(const SoftmaxRows &rows, float *room) {
+  constexpr int64_t most_rows = 32;
+  SoftmaxRow row[most_rows];
+  const int64_t together = min_of(most_rows, most_waiting_powers / max_of(rows.key_len, 1));
+  if (together == 0) {
+    for (int64_t r = 0; r < rows.count; ++r) softmax_of_long_row_as_floats(rows.row[r], rows, room);
+    return;
+  }
+  for (int64_t first = 0; first < rows.count; first += together) {
+    SoftmaxRows floats = rows;
+    floats.row = row;
+    floats.count = min_of(together, rows.count - first);
+    for (int64_t r = 0; r < floats.count; ++r) {
+      const SoftmaxRow &from = rows.row[first + r];
+      float *its = room + r * rows.key_len;
+      widen_rows(from.x, rows.x_type, 0, 1, from.valid_len, its, 0);
+      row[r] = {its, its, from.valid_len};
+    }
+    softmax_in_cache<SoftmaxKind<float>>(floats, nullptr);
+    for (int64_t r = 0; r < floats.count; ++r) {
+      narrow_row(room + r * rows.key_len, rows.key_len, rows.row[first + r].out, rows.out_type);
+    }
+  }
+}
+
+// Rows of 16 bits are kernels' own where they go in pairs.
 void softmax_rows(const SoftmaxRows &rows) {
   alignas(64) float room[most_waiting_powers];
+  const bool has_kernel = rows.x_type == rows.out_type && (rows.x_type == Dtype::f32 || rows_go_in_pairs);
+  if (!has_kernel) return softmax_as_floats(rows, room);
+  const auto with_kernel = [&](const auto &body) FOVEA_INLINE_BODY {
+    if constexpr (rows_go_in_pairs) return with_element(rows.x_type, body);
+    body(Type<float>{});
+  };
 #if defined(__x86_64__)
-  const int64_t bytes = rows.key_len * bytes_of(rows.x_type);
-  if (rows.stream && bytes <= most_streamed_bytes && rows.x_type == rows.out_type) {
-    return with_element(rows.x_type,
-                        [&]<class T>(T) FOVEA_INLINE_BODY { softmax_past_caches<typename T::Element>(rows, room); });
+  if (rows.stream && rows.key_len * bytes_of(rows.x_type) <= most_streamed_bytes) {
+    return with_kernel([&]<class T>(T) FOVEA_INLINE_BODY { softmax_past_caches<typename T::Element>(rows, room); });
   }
 #endif
-  with_element(rows.x_type, [&]<class X>(X) FOVEA_INLINE_BODY {
-    with_element(rows.out_type, [&]<class Out>(Out) FOVEA_INLINE_BODY {
-      softmax_in_cache<SoftmaxKind<typename X::Element, typename Out::Element>>(rows, room);
-    });
-  });
+  with_kernel([&]<class T>(T) FOVEA_INLINE_BODY { softmax_in_cache<SoftmaxKind<typename T::Element>>(rows, room); });
 }
 
 }  // namespace

@@ -99,18 +99,22 @@ struct DotManyRows : ManyRowsValues {
     });
   }
 
-  // dq += ds k, dk += ds q
-  FOVEA_NOINLINE static void gradient(const GradientJob<tile_rows> &job) {
-    const ScoreTile &tile = job.score.tile;
-    const int64_t row_count = job.score.table.count;
-    if (job.query_sums != nullptr) {
-      alignas(64) float once[tile_rows];
-      for (int64_t r = 0; r < tile_rows; r += lanes) store(once + r, splat(1.0f));
-      add_values(job.query_sums, job.score.keys, job.score.problem.sizes.compared_dim, row_count, tile, once);
-    }
-    if (job.key_sums != nullptr) add_weighted_rows(job.key_sums, tile, job.query_rows, job.stride, row_count);
-  }
+  static constexpr decltype(nullptr) gradient = nullptr;  // pass_dot_gradients
 };
+
+// Gradients of scores that are dot products: dq += ds k, dk += ds q. They are the sums that attention itself makes, and are
+// compiled once, with the worker of gradients.
+inline void pass_dot_gradients(const GradientJob<DotManyRows::tile_rows> &job) {
+  constexpr int64_t rows = DotManyRows::tile_rows;
+  const ScoreTile &tile = job.score.tile;
+  const int64_t row_count = job.score.table.count;
+  if (job.query_sums != nullptr) {
+    alignas(64) float once[rows];
+    for (int64_t r = 0; r < rows; r += lanes) store(once + r, splat(1.0f));
+    DotManyRows::add_values(job.query_sums, job.score.keys, job.score.problem.sizes.compared_dim, row_count, tile, once);
+  }
+  if (job.key_sums != nullptr) add_weighted_rows(job.key_sums, tile, job.query_rows, job.stride, row_count);
+}
 
 struct DotProduct : Products {
   FOVEA_INLINE static Float finish(const Float &sum) { return sum; }

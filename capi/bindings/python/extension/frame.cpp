@@ -97,19 +97,22 @@ bool Frame::confirm() {
   return true;
 }
 
-void Frame::raise(fovea_status status) const {
-  char number[32], text[1024];
-  const char *message = fovea_last_error();
+const char *Frame::named(const char *message, Message &room) const {
+  char number[32];
   for (size_t n = 0; n < views_.count(); ++n) {
     std::snprintf(number, sizeof number, "dtype %d,", static_cast<int>(foreign_dtype(n)));
     const char *found = views_[n].is_foreign() ? std::strstr(message, number) : nullptr;
     if (found == nullptr) continue;
-    std::snprintf(text, sizeof text, "%.*sdtype %s,%s", static_cast<int>(found - message), message,
+    std::snprintf(room, sizeof room, "%.*sdtype %s,%s", static_cast<int>(found - message), message,
                   views_[n].dtype_name(), found + std::strlen(number));
-    message = text;
-    break;
+    return room;
   }
-  raise_status(status, nullptr, message);
+  return message;
+}
+
+void Frame::raise(fovea_status status) const {
+  Message room;
+  raise_status(status, nullptr, named(fovea_last_error(), room));
 }
 
 PlannedTensors *Frame::planned() const {

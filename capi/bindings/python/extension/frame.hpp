@@ -27,6 +27,9 @@ class Frame {
 
   // Raises what the library said of a call that failed, with the names of elements that it has none for.
   void raise(fovea_status status) const;
+  // A message of the library with these names: itself, or in `room`.
+  using Message = char[1024];
+  const char *named(const char *message, Message &room) const;
 
   // What keeps the memory that the call gives: the first handle used.
   PyObject *owner() const { return use_count_ > 0 ? reinterpret_cast<PyObject *>(uses_[0].handle) : nullptr; }

@@ -1,6 +1,7 @@
 // The functions of the C interface as functions of the module, without "fovea_" and as they stand in the header: arrays for
 // tensors, dicts for options, None for NULL. An argument that is the call's result is left out; a status becomes an
 // exception.
+#include "arguments.hpp"
 #include "errors.hpp"
 #include "frame.hpp"
 #include "memory.hpp"
@@ -177,6 +178,7 @@ int set_up(PyObject *module) {
   static_assert(buffer_count <= most_buffers);
   if (!find_numpy() || !add_handle_type(module) || !add_memory_type(module)) return -1;
   if (!add_plan_type(module, plan_buffers, buffer_count)) return -1;
+  if (!add_arguments_type(module, laid_out_structs, sizeof laid_out_structs / sizeof *laid_out_structs)) return -1;
   set_run_buffers(plan_buffers);
   return add_functions(module) && add_constants(module) ? 0 : -1;
 }

@@ -24,8 +24,7 @@ class Context(Shared):
 
     def __init__(self, *, max_threads: int | None = None, max_isa: str | None = None, precision: str = "highest"):
         self._asked = {"max_threads": max_threads, "max_isa": max_isa, "precision": precision}
-        self._handle = _fovea.context_create({"max_threads": size("max_threads", max_threads), "max_isa": max_isa,
-                                              "precision": choice("precision", precision, PRECISIONS)})
+        self._handle = _fovea.context_create(options_of_context(self))
 
     @classmethod
     def _of_team(cls, parallel: int, threads: int) -> Context:
@@ -50,6 +49,13 @@ class Context(Shared):
 
     def __repr__(self) -> str:
         return f"fovea.Context(max_threads={self.threads}, max_isa={self.isa!r})"
+
+
+def options_of_context(context: Context) -> dict:
+    """What makes one like it, as the C interface has it."""
+    asked = context._asked
+    return {"max_threads": size("max_threads", asked["max_threads"]), "max_isa": asked.get("max_isa"),
+            "precision": choice("precision", asked.get("precision", "highest"), PRECISIONS)}
 
 
 def _made_anew(asked: dict) -> Context:

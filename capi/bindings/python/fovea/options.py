@@ -2,6 +2,7 @@
 """The options that all kinds of attention share, and what they are in the C interface."""
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
@@ -106,6 +107,14 @@ def size(argument: str, value: int | None, default: int = 0) -> int:
     if value == 0:
         raise BadValue(f"{argument} is 0, expected at least 1, or None")
     return value
+
+
+def number(argument: str, value: int, bits: int = 32) -> int:
+    """A whole number for ctypes, which would cut it to what fits."""
+    given = operator.index(value)
+    if not -(1 << bits - 1) <= given < 1 << bits - 1:
+        raise BadValue(f"{argument}: {given} is out of range")
+    return given
 
 
 def handle_of(argument: str, given, kind):

@@ -1,0 +1,88 @@
+// What kernels/shared_rows.hpp declares.
+#include "isa/unit.hpp"
+#include "kernels/attention/scaled_rows.hpp"
+#include "kernels/transpose.hpp"
+
+namespace fovea::FOVEA_ISA {
+
+void widen_rows(const void *from, Dtype dtype, int64_t stride, int64_t count, int64_t dim, float *to,
+                int64_t to_stride) {
+  with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+    const auto *rows = static_cast<const typename T::Element *>(from);
+    for (int64_t j = 0; j < count; ++j, rows += stride, to += to_stride) {
+      int64_t d = 0;
+      for (; d + lanes <= dim; d += lanes) store(to + d, load(rows + d));
+      if (d < dim) store_partial(to + d, load_partial(rows + d, dim - d), dim - d);
+    }
+  });
+}
+
+void narrow_row(const float *from, int64_t dim, void *to, Dtype dtype) {
+  with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+    auto *row = static_cast<typename T::Element *>(to);
+    int64_t d = 0;
+    for (; d + 2 * lanes <= dim; d += 2 * lanes) store_two<Nans::any>(row + d, load(from + d), load(from + d + lanes));
+    for (; d < dim; d += lanes) {
+      const int64_t left = min_of(dim - d, lanes);
+      store_partial(row + d, load_partial(from + d, left), left);
+    }
+  });
+}
+
+bool rows_are_finite(const void *from, Dtype dtype, int64_t stride, int64_t count, int64_t dim) {
+  Float check = zero();  // NaN from the first that is not
+  with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+    const auto *row = static_cast<const typename T::Element *>(from);
+    for (int64_t j = 0; j < count; ++j, row += stride) {
+      int64_t d = 0;
+      for (; d + lanes <= dim; d += lanes) check = multiply_add(load(row + d), zero(), check);
+      if (d < dim) check = multiply_add(load_partial(row + d, dim - d), zero(), check);
+    }
+  });
+  return !xsimd::any(xsimd::isnan(check));
+}
+
+void scale_rows_of(const ScaledRows &from, int64_t feature, int64_t width, void *to, Dtype dtype, int64_t to_stride) {
+  constexpr int64_t room_floats = 1024;  // the most features there are
+  alignas(64) float room[room_floats];
+  for (int64_t j = 0; j < from.count; ++j) {
+    const int8_t *numbers = from.numbers + j * from.stride;
+    const Float16 *scales = from.scales + j * from.scale_stride;
+    void *row = element_at(to, dtype, j * to_stride);
+    if (dtype == Dtype::f32) {
+      scale_row<false>(numbers, scales, from.group, feature, width, static_cast<float *>(row));
+      continue;
+    }
+    dtype == Dtype::f16 ? scale_row<true>(numbers, scales, from.group, feature, width, room)
+                        : scale_row<false>(numbers, scales, from.group, feature, width, room);
+    narrow_row(room, width, row, dtype);
+  }
+}
+
+void rows_to_lanes(const float *const *rows, int64_t row_count, int64_t columns, float *tile, int64_t tile_stride) {
+  squares_to_lanes(rows, row_count, columns, tile, tile_stride);
+}
+void lanes_to_rows(const float *tile, int64_t tile_stride, const Float &factor, float *const *rows, int64_t row_count,
+                   int64_t columns) {
+  squares_to_rows(tile, tile_stride, factor, rows, row_count, columns);
+}
+#if FOVEA_HAS_BF16
+void rows_to_lanes(const Bfloat16 *const *rows, int64_t row_count, int64_t columns, float *tile, int64_t tile_stride) {
+  squares_to_lanes(rows, row_count, columns, tile, tile_stride);
+}
+void lanes_to_rows(const float *tile, int64_t tile_stride, const Float &factor, Bfloat16 *const *rows,
+                   int64_t row_count, int64_t columns) {
+  squares_to_rows(tile, tile_stride, factor, rows, row_count, columns);
+}
+#endif
+#if FOVEA_HAS_F16
+void rows_to_lanes(const Float16 *const *rows, int64_t row_count, int64_t columns, float *tile, int64_t tile_stride) {
+  squares_to_lanes(rows, row_count, columns, tile, tile_stride);
+}
+void lanes_to_rows(const float *tile, int64_t tile_stride, const Float &factor, Float16 *const *rows, int64_t row_count,
+                   int64_t columns) {
+  squares_to_rows(tile, tile_stride, factor, rows, row_count, columns);
+}
+#endif
+
+}  // namespace fovea::FOVEA_ISA
