@@ -18,10 +18,10 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// Powers as exact as float32.
-template <bool in_pairs>
+// Powers as exact as float32; where all is bfloat16, times another power of two, which their sum has, too.
+template <bool in_pairs, int lifted = 0>
 struct RowPowers {
-  LiftedExp2<0> exp{log2_of_e};
+  LiftedExp2<lifted> exp{log2_of_e};
   Float row_max;
 
   FOVEA_INLINE explicit RowPowers(float max) : row_max(splat(max)) {}
@@ -338,16 +338,18 @@ FOVEA_NOINLINE void softmax_past_caches(const SoftmaxRows &rows, float *room) {
 
 // ---- other rows, as floats ----------------------------------------------------------------------------------------------
 
-// A row longer than `room`, a piece at a time, three times.
-FOVEA_NOINLINE void softmax_of_long_row_as_floats(const SoftmaxRow &row, const SoftmaxRows &rows, float *room) {
+// A row of any length, in three passes: a piece at a time if it is longer than `room`.
+template <class Powers>
+FOVEA_NOINLINE void softmax_of_row_as_floats(const SoftmaxRow &row, const SoftmaxRows &rows, float *room) {
+  bool is_there = false;
   const auto for_each_piece = [&](const auto &body) {
     for (int64_t i = 0; i < row.valid_len; i += most_waiting_powers) {
       const int64_t count = min_of(row.valid_len - i, most_waiting_powers);
-      widen_rows(element_at(row.x, rows.x_type, i), rows.x_type, 0, 1, count, room, 0);
+      if (!is_there) widen_rows(element_at(row.x, rows.x_type, i), rows.x_type, 0, 1, count, room, 0);
+      is_there = row.valid_len <= most_waiting_powers;
       body(i, count);
     }
   };
-  using Powers = RowPowers<false>;
   float row_max = -__builtin_inff(), sum = 0.0f;
   bool empty = true;
   for_each_piece([&](int64_t, int64_t count) {
@@ -371,13 +373,16 @@ FOVEA_NOINLINE void softmax_of_long_row_as_floats(const SoftmaxRow &row, const S
   });
 }
 
-// As many rows at a time as fit `room` as floats, in place there.
+// As many rows at a time as fit `room` as floats, in place there. Results of bfloat16 go on below the smallest power of float32.
 FOVEA_NOINLINE void softmax_as_floats(const SoftmaxRows &rows, float *room) {
   constexpr int64_t most_rows = 32;
   SoftmaxRow row[most_rows];
   const int64_t together = min_of(most_rows, most_waiting_powers / max_of(rows.key_len, 1));
-  if (together == 0) {
-    for (int64_t r = 0; r < rows.count; ++r) softmax_of_long_row_as_floats(rows.row[r], rows, room);
+  const bool lifts = rows.x_type == Dtype::bf16 && rows.out_type == Dtype::bf16;
+  if (together == 0 || lifts) {
+    const auto softmax_of =
+        lifts ? softmax_of_row_as_floats<RowPowers<false, bfloat16_lift>> : softmax_of_row_as_floats<RowPowers<false>>;
+    for (int64_t r = 0; r < rows.count; ++r) softmax_of(rows.row[r], rows, room);
     return;
   }
   for (int64_t first = 0; first < rows.count; first += together) {
