@@ -8,7 +8,7 @@ import pathlib
 import re
 
 SIZES = {"size_t": ctypes.c_size_t, "int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "int64_t": ctypes.c_int64,
-         "uint64_t": ctypes.c_uint64, "float": ctypes.c_float}
+         "uint64_t": ctypes.c_uint64, "float": ctypes.c_float, "double": ctypes.c_double}
 
 
 def read_headers(folder):

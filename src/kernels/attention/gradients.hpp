@@ -26,7 +26,6 @@
 #include "kernels/attention/many_rows.hpp"
 #include "kernels/attention/online_softmax.hpp"
 #include "kernels/attention/weighted_rows.hpp"
-#include "kernels/scores/dot.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {

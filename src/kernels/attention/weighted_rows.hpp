@@ -1,9 +1,8 @@
 // sums[key][d] += sum_row weight[key][row] x[row][d]: how a tile of weights, or of their gradients, reaches the keys. Weights
-// are broadcast from the tile, x is read in registers.
+// are broadcast from the tile, x is read in registers. With it, the gradients of dot products.
 #pragma once
 
-#include "kernels/attention/logit_terms.hpp"
-#include "kernels/products/microkernel.hpp"
+#include "kernels/attention/many_rows.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -32,6 +31,21 @@ FOVEA_NOINLINE void add_weighted_rows(float *sums, const ScoreTile &tile, const 
       });
     });
   });
+}
+
+// Gradients of scores that are dot products: dq += ds k, dk += ds q. They are the sums that attention itself makes, and are
+// compiled once, with the worker of gradients.
+inline void pass_dot_gradients(const GradientJob<ManyRowsValues::tile_rows> &job) {
+  constexpr int64_t rows = ManyRowsValues::tile_rows;
+  const ScoreTile &tile = job.score.tile;
+  const int64_t row_count = job.score.table.count;
+  if (job.query_sums != nullptr) {
+    alignas(64) float once[rows];
+    for (int64_t r = 0; r < rows; r += lanes) store(once + r, splat(1.0f));
+    ManyRowsValues::add_values(job.query_sums, job.score.keys, job.score.problem.sizes.compared_dim, row_count, tile,
+                               once);
+  }
+  if (job.key_sums != nullptr) add_weighted_rows(job.key_sums, tile, job.query_rows, job.stride, row_count);
 }
 
 }  // namespace

@@ -350,7 +350,7 @@ FOVEA_NOINLINE void softmax_of_row_as_floats(const SoftmaxRow &row, const Softma
       body(i, count);
     }
   };
-  float row_max = -__builtin_inff(), sum = 0.0f;
+  float row_max = -__builtin_inff();
   bool empty = true;
   for_each_piece([&](int64_t, int64_t count) {
     const float its = largest_of(room, count);
@@ -361,9 +361,16 @@ FOVEA_NOINLINE void softmax_of_row_as_floats(const SoftmaxRow &row, const Softma
     return with_element(rows.out_type,
                         [&]<class T>(T) FOVEA_INLINE_BODY { put_unusual<typename T::Element>(row, rows, empty); });
   }
-  for_each_piece([&](int64_t, int64_t count) { sum += row_sum<Powers, 1>(room, count, row_max); });
   const Powers power(row_max);
-  const Float factor = splat(1.0f / sum);
+  Float sum = zero();  // as make_powers takes it
+  for_each_piece([&](int64_t, int64_t count) {
+    for (int64_t j = 0; j < count; j += lanes) {
+      Float value;
+      read_up_to<1>(room + j, min_of(count - j, lanes), &value);
+      sum = sum + power(value);
+    }
+  });
+  const Float factor = splat(1.0f / horizontal_sum(sum));
   for_each_piece([&](int64_t i, int64_t count) {
     for (int64_t j = 0; j < count; j += lanes) store(room + j, power(load(room + j)) * factor);
     narrow_row(room, count, element_at(row.out, rows.out_type, i), rows.out_type);

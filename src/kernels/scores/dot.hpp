@@ -7,7 +7,6 @@
 
 #include "kernels/attention/few_rows.hpp"
 #include "kernels/attention/many_rows.hpp"
-#include "kernels/attention/weighted_rows.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -99,22 +98,8 @@ struct DotManyRows : ManyRowsValues {
     });
   }
 
-  static constexpr decltype(nullptr) gradient = nullptr;  // pass_dot_gradients
+  static constexpr decltype(nullptr) gradient = nullptr;  // that of dot products (attention/weighted_rows.hpp)
 };
-
-// Gradients of scores that are dot products: dq += ds k, dk += ds q. They are the sums that attention itself makes, and are
-// compiled once, with the worker of gradients.
-inline void pass_dot_gradients(const GradientJob<DotManyRows::tile_rows> &job) {
-  constexpr int64_t rows = DotManyRows::tile_rows;
-  const ScoreTile &tile = job.score.tile;
-  const int64_t row_count = job.score.table.count;
-  if (job.query_sums != nullptr) {
-    alignas(64) float once[rows];
-    for (int64_t r = 0; r < rows; r += lanes) store(once + r, splat(1.0f));
-    DotManyRows::add_values(job.query_sums, job.score.keys, job.score.problem.sizes.compared_dim, row_count, tile, once);
-  }
-  if (job.key_sums != nullptr) add_weighted_rows(job.key_sums, tile, job.query_rows, job.stride, row_count);
-}
 
 struct DotProduct : Products {
   FOVEA_INLINE static Float finish(const Float &sum) { return sum; }
