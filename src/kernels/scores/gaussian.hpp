@@ -14,8 +14,8 @@
 
 #include <math.h>
 
-#include "kernels/kernel_table.hpp"
 #include "kernels/attention/weighted_rows.hpp"
+#include "kernels/kernel_table.hpp"
 #include "kernels/scores/dot.hpp"
 
 namespace fovea::FOVEA_ISA {
