@@ -10,9 +10,14 @@ namespace {
 // go to the first-level cache while a row is written; those whose turn comes later to the second-level one while squares
 // are summed, when memory has nothing else to do. The ways to the first-level cache are few: where stores need them to
 // fetch what they write to, rows from memory are left to the second-level one.
-template <class Store>
-struct NormPass : Store {
-  int64_t soon, later;
+struct CachedPass : CachedStore {
+  static constexpr int64_t soon = 1024, later = 0;
+};
+struct MemoryPass : CachedStore {
+  static constexpr int64_t soon = 0, later = 1024;
+};
+struct StreamedPass : StreamedStore {
+  static constexpr int64_t soon = 1024, later = 2560;
 };
 
 // Where y goes, beside what is made of it: nowhere, or to `to`, as `store` stores.
@@ -50,7 +55,7 @@ FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float 
   if (i > 0) put_first(0, i);
   const auto put_lines = [&](auto known) FOVEA_INLINE_BODY {
     for (; i + step <= dim; i += step) {
-      if (pass.soon > 0) soon.template prefetch<1>(i);
+      if constexpr (Pass::soon > 0) soon.template prefetch<1>(i);
       unroll<step / lanes>([&](auto v) FOVEA_INLINE_BODY { put(known, i + v * lanes); });
     }
   };
@@ -67,24 +72,25 @@ FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float 
 template <class Input>
 struct AskFor {
   Input later;
-  bool wanted;
   template <class Held>
   FOVEA_INLINE void operator()(Held held, int64_t i, const Float *) const {
-    if (held == 1 || !wanted) return;
+    if (held == 1) return;
     for (int64_t line = 0; line < held * lanes; line += line_floats) later.template prefetch<2>(i + line);
   }
 };
 
-template <class Residual, class Store>
-FOVEA_NOINLINE void norm_rows_with(const NormRows &rows, const NormPass<Store> &pass) {
+template <class Residual, class Pass>
+FOVEA_NOINLINE void norm_rows_with(const NormRows &rows) {
   using Input = NormInput<float, Residual>;
-  const int64_t soon = ceil_div(pass.soon, rows.dim), later = ceil_div(pass.later, rows.dim);
+  const Pass pass;
+  const int64_t soon = ceil_div(Pass::soon, rows.dim), later = ceil_div(Pass::later, rows.dim);
   const auto input = [&](int64_t r) FOVEA_INLINE_BODY {
     const NormRow &row = rows.row[min_of(r, rows.listed - 1)];
     return Input(row.x, row.residual);
   };
   const auto moments_of = [&](int64_t r) FOVEA_INLINE_BODY {
-    return row_moments<1>(rows.kind, input(r), rows.dim, AskFor<Input>{input(r + later), later > 0});
+    if constexpr (Pass::later == 0) return row_moments<1>(rows.kind, input(r), rows.dim, NothingElse());
+    return row_moments<1>(rows.kind, input(r), rows.dim, AskFor<Input>{input(r + later)});
   };
   const auto put = [&](int64_t r, const Moments &moments, double spread) FOVEA_INLINE_BODY {
     const Normalisation normalise(NormScale(moments, spread, rows.kind), rows, static_cast<const float *>(rows.weight),
@@ -95,8 +101,8 @@ FOVEA_NOINLINE void norm_rows_with(const NormRows &rows, const NormPass<Store> &
     };
     if constexpr (Input::has_residual) {
       constexpr CachedStore cached;
-      const bool alike = Store::reads_first || (sum - out) % lanes == 0;  // both aligned where out is
-      if (sum != nullptr) return alike ? put_with(SumTo<Store>{sum, pass}) : put_with(SumTo<CachedStore>{sum, cached});
+      const bool alike = Pass::reads_first || (sum - out) % lanes == 0;  // both aligned where out is
+      if (sum != nullptr) return alike ? put_with(SumTo<Pass>{sum, pass}) : put_with(SumTo<CachedStore>{sum, cached});
     }
     put_with(NoSum{});
   };
@@ -105,10 +111,9 @@ FOVEA_NOINLINE void norm_rows_with(const NormRows &rows, const NormPass<Store> &
 
 template <class Residual>
 FOVEA_INLINE void norm_rows_of(const NormRows &rows) {
-  if (rows.traffic == NormTraffic::past_caches)
-    return norm_rows_with<Residual>(rows, NormPass<StreamedStore>{{}, 1024, 2560});
-  const bool from_memory = rows.traffic == NormTraffic::from_memory;
-  norm_rows_with<Residual>(rows, from_memory ? NormPass<CachedStore>{{}, 0, 1024} : NormPass<CachedStore>{{}, 1024, 0});
+  if (rows.traffic == NormTraffic::past_caches) return norm_rows_with<Residual, StreamedPass>(rows);
+  if (rows.traffic == NormTraffic::from_memory) return norm_rows_with<Residual, MemoryPass>(rows);
+  norm_rows_with<Residual, CachedPass>(rows);
 }
 
 // ---- rows of 16 bits throughout --------------------------------------------------------------------------------------
