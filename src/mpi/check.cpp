@@ -94,6 +94,13 @@ Status of_mpi(Handle &handle, int code, const char *function) {
   return fail(FOVEA_MPI_FAILED, "rank %d: %s: %s", handle.rank, function, text);
 }
 
+Status check_bytes(Handle &handle, int bytes, int expected, const char *function) {
+  if (bytes == expected) return FOVEA_OK;
+  handle.broken = true;
+  return fail(FOVEA_MPI_FAILED, "rank %d: %s: a message has %d bytes, expected %d", handle.rank, function, bytes,
+              expected);
+}
+
 Status check_communicator(MPI_Comm communicator, fovea_mpi **created) {
   if (created == nullptr) return fail(FOVEA_NULL_POINTER, "mpi is NULL, expected where to put the handle");
   int initialised = 0, finalised = 0;

@@ -68,6 +68,8 @@ using Handle = fovea_mpi;
 
 // What a function of MPI returned: MPI_SUCCESS is FOVEA_OK, anything else breaks the handle.
 [[nodiscard]] Status of_mpi(Handle &handle, int code, const char *function);
+// How many bytes a message has that a function of MPI received: others than expected break the handle, too.
+[[nodiscard]] Status check_bytes(Handle &handle, int bytes, int expected, const char *function);
 
 [[nodiscard]] Status create(MPI_Comm communicator, const fovea_context *context, const fovea_mpi_options *options,
                             fovea_mpi **created);

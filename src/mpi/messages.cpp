@@ -82,10 +82,7 @@ Status Messages::all_came(int code, const char *function) {
     int bytes = 0;
     if (expected_[at] == 0) continue;
     FOVEA_MPI_CHECK(of_mpi(*handle_, MPI_Get_count(&statuses_[at], MPI_BYTE, &bytes), "MPI_Get_count"));
-    if (bytes == expected_[at]) continue;
-    handle_->broken = true;
-    return fail(FOVEA_MPI_FAILED, "rank %d: %s: a message has %d bytes, expected %d", handle_->rank, function, bytes,
-                expected_[at]);
+    FOVEA_MPI_CHECK(check_bytes(*handle_, bytes, expected_[at], function));
   }
   return FOVEA_OK;
 }
