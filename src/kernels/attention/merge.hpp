@@ -63,9 +63,10 @@ struct PartWeights {
 
 // The weights, at least of the first parts, are there already; those of more parts are made for each block of columns.
 // Returns whether all is finite.
-template <class Part>
+template <class Part, class Out>
 FOVEA_NOINLINE bool put_merged(const MergeRow &row, float most, PartWeights &weights, const Float &factor) {
   const auto *outs = static_cast<const Part *>(row.outs);
+  auto *out = static_cast<Out *>(row.out);
   Float check = zero();  // NaN from the first that is not
   const auto sum_columns = [&](auto vectors, int64_t column, Float *sum, const auto &load_part) FOVEA_INLINE_BODY {
     unroll<decltype(vectors)::value>([&](auto v) FOVEA_INLINE_BODY { sum[v] = zero(); });
@@ -88,19 +89,14 @@ FOVEA_NOINLINE bool put_merged(const MergeRow &row, float most, PartWeights &wei
   for (; i + 4 * lanes <= row.value_dim; i += 4 * lanes) {
     Float sum[4];
     sum_columns(Index<4>{}, i, sum, load_whole);
-    with_element(row.out_type, [&]<class T>(T) FOVEA_INLINE_BODY {
-      auto *out = static_cast<typename T::Element *>(row.out) + i;
-      store_two<nans_of<Part>>(out, sum[0], sum[1]);
-      store_two<nans_of<Part>>(out + 2 * lanes, sum[2], sum[3]);
-    });
+    store_two<nans_of<Part>>(out + i, sum[0], sum[1]);
+    store_two<nans_of<Part>>(out + i + 2 * lanes, sum[2], sum[3]);
   }
   for (; i < row.value_dim; i += lanes) {
     Float sum[1];
     const int64_t left = min_of(row.value_dim - i, lanes);
     sum_columns(Index<1>{}, i, sum, [&](const Part *from) FOVEA_INLINE_BODY { return load_up_to(from, left); });
-    with_element(row.out_type, [&]<class T>(T) FOVEA_INLINE_BODY {
-      store_up_to(static_cast<typename T::Element *>(row.out) + i, sum[0], left);
-    });
+    store_up_to(out + i, sum[0], left);
   }
   return !xsimd::any(xsimd::isnan(check));
 }
@@ -138,8 +134,10 @@ void merge_row(const MergeRow &row) {
   }
   const auto put = [&](const Float &factor) FOVEA_INLINE_BODY {
     bool finite = true;
-    with_element(row.outs_type, [&]<class T>(T) FOVEA_INLINE_BODY {
-      finite = put_merged<typename T::Element>(row, most, weights, factor);
+    with_element(row.outs_type, [&]<class Part>(Part) FOVEA_INLINE_BODY {
+      with_element(row.out_type, [&]<class Out>(Out) FOVEA_INLINE_BODY {
+        finite = put_merged<typename Part::Element, typename Out::Element>(row, most, weights, factor);
+      });
     });
     return finite;
   };

@@ -78,8 +78,8 @@ void rotary_given_row(const GivenTurns &row) {
 
 // `group` rows at one position, their pairs side by side: a register of the table serves them all. Whole pairs at a time.
 // Only rows in a core's own cache are taken together: from further away they are faster one after the other.
-template <int group, class Element, class Store>
-FOVEA_INLINE void rotate_neighbours(const RotatedRows &rows, const Element *x, const float *table, Element *out,
+template <int group, class X, class Out, class Store>
+FOVEA_INLINE void rotate_neighbours(const RotatedRows &rows, const X *x, const float *table, Out *out,
                                     const Store &store_to) {
   const auto turned = [](const Float &value, const Float &first, const Float &second)
                           FOVEA_INLINE_BODY { return multiply_add(value, first, swap_neighbours(value) * second); };
@@ -91,39 +91,39 @@ FOVEA_INLINE void rotate_neighbours(const RotatedRows &rows, const Element *x, c
     });
   };
   int64_t i = 0;
-  if constexpr (is_narrow_element<Element>) {
+  if constexpr (is_narrow_element<Out>) {
     for (; i + 2 * lanes <= rows.rotary_dim; i += 2 * lanes) {
       const Float first[2] = {load(table + i), load(table + i + lanes)};
       const Float second[2] = {load(table + rows.width + i), load(table + rows.width + i + lanes)};
       unroll<group>([&](auto r) FOVEA_INLINE_BODY {
-        const Element *from = x + r * rows.x_stride + i;
-        store_to.template two<nans_of<Element>>(out + r * rows.out_stride + i, turned(load(from), first[0], second[0]),
-                                                turned(load(from + lanes), first[1], second[1]));
+        const X *from = x + r * rows.x_stride + i;
+        store_to.template two<nans_of<X>>(out + r * rows.out_stride + i, turned(load(from), first[0], second[0]),
+                                          turned(load(from + lanes), first[1], second[1]));
       });
     }
   }
   for (; i + lanes <= rows.rotary_dim; i += lanes) {
     turn(
-        i, [](const Element *from) FOVEA_INLINE_BODY { return load(from); }, store_to);
+        i, [](const X *from) FOVEA_INLINE_BODY { return load(from); }, store_to);
   }
   const int64_t left = rows.rotary_dim - i;
   if (left == 0) return;
   turn(
-      i, [&](const Element *from) FOVEA_INLINE_BODY { return load_partial(from, left); },
-      [&](Element *to, const Float &value) FOVEA_INLINE_BODY { store_partial(to, value, left); });
+      i, [&](const X *from) FOVEA_INLINE_BODY { return load_partial(from, left); },
+      [&](Out *to, const Float &value) FOVEA_INLINE_BODY { store_partial(to, value, left); });
 }
 
 // Likewise, the second features of the pairs half of rotary_dim after the first.
-template <int group, class Element, class Store>
-FOVEA_INLINE void rotate_halves(const RotatedRows &rows, const Element *x, const float *table, Element *out,
+template <int group, class X, class Out, class Store>
+FOVEA_INLINE void rotate_halves(const RotatedRows &rows, const X *x, const float *table, Out *out,
                                 const Store &store_to) {
   const int64_t half = rows.rotary_dim / 2;
   const auto turn = [&](int64_t i, const auto &load_x, const auto &store_out) FOVEA_INLINE_BODY {
     const Float cosine = load(table + i);
     const Float sine = load(table + rows.width + i);
     unroll<group>([&](auto r) FOVEA_INLINE_BODY {
-      const Element *from = x + r * rows.x_stride + i;
-      Element *to = out + r * rows.out_stride + i;
+      const X *from = x + r * rows.x_stride + i;
+      Out *to = out + r * rows.out_stride + i;
       const Float a = load_x(from);
       const Float b = load_x(from + half);
       store_out(to, xsimd::fms(a, cosine, b * sine));
@@ -131,36 +131,36 @@ FOVEA_INLINE void rotate_halves(const RotatedRows &rows, const Element *x, const
     });
   };
   int64_t i = 0;
-  if constexpr (is_narrow_element<Element>) {
+  if constexpr (is_narrow_element<Out>) {
     for (; i + 2 * lanes <= half; i += 2 * lanes) {
       const Float cosine[2] = {load(table + i), load(table + i + lanes)};
       const Float sine[2] = {load(table + rows.width + i), load(table + rows.width + i + lanes)};
       unroll<group>([&](auto r) FOVEA_INLINE_BODY {
-        const Element *from = x + r * rows.x_stride + i;
-        Element *to = out + r * rows.out_stride + i;
+        const X *from = x + r * rows.x_stride + i;
+        Out *to = out + r * rows.out_stride + i;
         const Float a[2] = {load(from), load(from + lanes)};
         const Float b[2] = {load(from + half), load(from + half + lanes)};
-        store_to.template two<nans_of<Element>>(to, xsimd::fms(a[0], cosine[0], b[0] * sine[0]),
-                                                xsimd::fms(a[1], cosine[1], b[1] * sine[1]));
-        store_to.template two<nans_of<Element>>(to + half, multiply_add(b[0], cosine[0], a[0] * sine[0]),
-                                                multiply_add(b[1], cosine[1], a[1] * sine[1]));
+        store_to.template two<nans_of<X>>(to, xsimd::fms(a[0], cosine[0], b[0] * sine[0]),
+                                          xsimd::fms(a[1], cosine[1], b[1] * sine[1]));
+        store_to.template two<nans_of<X>>(to + half, multiply_add(b[0], cosine[0], a[0] * sine[0]),
+                                          multiply_add(b[1], cosine[1], a[1] * sine[1]));
       });
     }
   }
   for (; i + lanes <= half; i += lanes) {
     turn(
-        i, [](const Element *from) FOVEA_INLINE_BODY { return load(from); }, store_to);
+        i, [](const X *from) FOVEA_INLINE_BODY { return load(from); }, store_to);
   }
   const int64_t left = half - i;
   if (left == 0) return;
   turn(
-      i, [&](const Element *from) FOVEA_INLINE_BODY { return load_partial(from, left); },
-      [&](Element *to, const Float &value) FOVEA_INLINE_BODY { store_partial(to, value, left); });
+      i, [&](const X *from) FOVEA_INLINE_BODY { return load_partial(from, left); },
+      [&](Out *to, const Float &value) FOVEA_INLINE_BODY { store_partial(to, value, left); });
 }
 
 // The features that are not turned.
-template <class Element>
-FOVEA_INLINE void copy_rest(const RotatedRows &rows, const Element *x, Element *out) {
+template <class X, class Out>
+FOVEA_INLINE void copy_rest(const RotatedRows &rows, const X *x, Out *out) {
   for (int64_t i = rows.rotary_dim; i < rows.head_dim; i += lanes) {
     const int64_t count = min_of(rows.head_dim - i, lanes);
     store_partial(out + i, load_partial(x + i, count), count);
@@ -178,21 +178,21 @@ struct TurnedRows<Distance::memory> {
   using Type = const RotatedRows &;
 };
 
-template <class Element, bool interleaved, Distance distance, class Store>
+template <class X, class Out, bool interleaved, Distance distance, class Store>
 FOVEA_INLINE void rotate_rows_with(typename TurnedRows<distance>::Type rows, const Store &store_to) {
   constexpr int together = 4;
   const Upcoming later(rows.x, rows.x_type, rows.x_stride, rows.head_dim, rows.count);
   const Upcoming later_out(rows.out, rows.out_type, rows.out_stride, rows.head_dim, rows.count);
-  const int64_t rows_ahead = fetch_rows_ahead<Element>(rows.head_dim);
+  const int64_t rows_ahead = fetch_rows_ahead<X>(rows.head_dim);
   const auto rotate_group = [&](auto group, int64_t r) FOVEA_INLINE_BODY {
     constexpr int count = decltype(group)::value;
-    if (distance >= Distance::far) {
+    if (distance >= Distance::far && (same_type<X, Out> || rows.distance >= Distance::far)) {
       later.fetch(r + rows_ahead, count);
       if (Store::reads_first && rows.x != rows.out) later_out.fetch(r + rows_ahead, count);
     }
-    const Element *x = static_cast<const Element *>(rows.x) + r * rows.x_stride;
+    const X *x = static_cast<const X *>(rows.x) + r * rows.x_stride;
     const float *table = rows.table + r * rows.table_stride;
-    Element *out = static_cast<Element *>(rows.out) + r * rows.out_stride;
+    Out *out = static_cast<Out *>(rows.out) + r * rows.out_stride;
     if (interleaved) {
       rotate_neighbours<count>(rows, x, table, out, store_to);
     } else {
@@ -211,19 +211,26 @@ FOVEA_INLINE void rotate_rows_with(typename TurnedRows<distance>::Type rows, con
 template <class Element, bool interleaved>
 void rotate(const RotatedRows &rows) {
   constexpr Distance near = Distance::near, cached = Distance::cached, far = Distance::far, memory = Distance::memory;
-  if (rows.distance == near) return rotate_rows_with<Element, interleaved, near>(rows, CachedStore());
-  if (rows.distance == cached) return rotate_rows_with<Element, interleaved, cached>(rows, CachedStore());
-  if (rows.distance == far) return rotate_rows_with<Element, interleaved, far>(rows, CachedStore());
+  if (rows.distance == near) return rotate_rows_with<Element, Element, interleaved, near>(rows, CachedStore());
+  if (rows.distance == cached) return rotate_rows_with<Element, Element, interleaved, cached>(rows, CachedStore());
+  if (rows.distance == far) return rotate_rows_with<Element, Element, interleaved, far>(rows, CachedStore());
   const bool whole = interleaved || rows.rotary_dim / 2 % lanes == 0;
   if (whole && can_stream(rows.stream, static_cast<Element *>(rows.out), rows.out_stride)) {
-    return rotate_rows_with<Element, interleaved, memory>(rows, StreamedStore());
+    return rotate_rows_with<Element, Element, interleaved, memory>(rows, StreamedStore());
   }
-  rotate_rows_with<Element, interleaved, memory>(rows, CachedStore());
+  rotate_rows_with<Element, Element, interleaved, memory>(rows, CachedStore());
 }
 
 template <class Element>
 void rotate_of(const RotatedRows &rows) {
   rows.interleaved ? rotate<Element, true>(rows) : rotate<Element, false>(rows);
+}
+
+// From one type to another: one instance for all distances.
+template <class X, class Out>
+void rotate_mixed(const RotatedRows &rows) {
+  rows.interleaved ? rotate_rows_with<X, Out, true, Distance::memory>(rows, CachedStore())
+                   : rotate_rows_with<X, Out, false, Distance::memory>(rows, CachedStore());
 }
 
 // Rows of other element types are turned in `floats`: rows of `dim` that follow each other, and in them the pairs from `pair` on.
@@ -276,7 +283,12 @@ FOVEA_NOINLINE void rotate_any(const RotatedRows &rows) {
 void rotate_rows(const RotatedRows &rows) {
   const bool done = with_kernel_of(rows.x_type == rows.out_type, rows.x_type,
                                    [&]<class T>(T) FOVEA_INLINE_BODY { rotate_of<typename T::Element>(rows); });
-  if (!done) rotate_any(rows);
+  if (done) return;
+  const bool directly =
+      with_kernel_of_both(rows.x_type, rows.out_type, [&]<class X, class Out>(X, Out) FOVEA_INLINE_BODY {
+        rotate_mixed<typename X::Element, typename Out::Element>(rows);
+      });
+  if (!directly) rotate_any(rows);
 }
 
 }  // namespace

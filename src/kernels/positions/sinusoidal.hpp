@@ -15,12 +15,12 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 // Columns [column, column + 2 * lanes) of out = x + encoding, or of out = encoding.
-template <bool add, class Element, class Store>
-FOVEA_INLINE void put_encoding(const Element *x, Element *out, int64_t column, int64_t dim, const Float &low,
-                               const Float &high, const Store &store_to) {
+template <bool add, class X, class Out, class Store>
+FOVEA_INLINE void put_encoding(const X *x, Out *out, int64_t column, int64_t dim, const Float &low, const Float &high,
+                               const Store &store_to) {
   if (column + 2 * lanes <= dim) {
-    store_to.template two<nans_of<Element>>(out + column, add ? load(x + column) + low : low,
-                                            add ? load(x + column + lanes) + high : high);
+    store_to.template two<nans_of<X>>(out + column, add ? load(x + column) + low : low,
+                                      add ? load(x + column + lanes) + high : high);
     return;
   }
   const auto put = [&](int64_t first, const Float &encoding) FOVEA_INLINE_BODY {
@@ -31,15 +31,15 @@ FOVEA_INLINE void put_encoding(const Element *x, Element *out, int64_t column, i
   put(column + lanes, high);
 }
 
-template <bool add, class Element, class Store>
+template <bool add, class X, class Out, class Store>
 FOVEA_INLINE void encode_rows_with(const EncodingRows &rows, const Store &store_to) {
-  constexpr int64_t line = line_bytes / static_cast<int64_t>(sizeof(Element));
-  const int64_t rows_ahead = fetch_rows_ahead<Element>(rows.dim);
+  constexpr int64_t line = line_bytes / static_cast<int64_t>(sizeof(X));
+  const int64_t rows_ahead = fetch_rows_ahead<X>(rows.dim);
   for (int64_t r = 0; r < rows.count; ++r) {
-    const auto *all_x = static_cast<const Element *>(rows.x);
-    const Element *x = add ? all_x + r * rows.x_stride : nullptr;
-    const Element *later_x = add ? all_x + min_of(r + rows_ahead, rows.count - 1) * rows.x_stride : nullptr;
-    Element *out = static_cast<Element *>(rows.out) + r * rows.out_stride;
+    const auto *all_x = static_cast<const X *>(rows.x);
+    const X *x = add ? all_x + r * rows.x_stride : nullptr;
+    const X *later_x = add ? all_x + min_of(r + rows_ahead, rows.count - 1) * rows.x_stride : nullptr;
+    Out *out = static_cast<Out *>(rows.out) + r * rows.out_stride;
     for (int64_t column = 0; column < rows.dim; column += 2 * lanes) {
       if (add && column % line == 0) __builtin_prefetch(later_x + column);
       if (add && 2 * lanes > line) __builtin_prefetch(later_x + min_of(column + line, rows.dim));
@@ -56,11 +56,11 @@ template <class Element>
 void encode_of(const EncodingRows &rows) {
   const bool stream = can_stream(rows.stream, static_cast<Element *>(rows.out), rows.out_stride);
   if (rows.x == nullptr) {
-    return stream ? encode_rows_with<false, Element>(rows, StreamedStore())
-                  : encode_rows_with<false, Element>(rows, CachedStore());
+    return stream ? encode_rows_with<false, Element, Element>(rows, StreamedStore())
+                  : encode_rows_with<false, Element, Element>(rows, CachedStore());
   }
-  stream ? encode_rows_with<true, Element>(rows, StreamedStore())
-         : encode_rows_with<true, Element>(rows, CachedStore());
+  stream ? encode_rows_with<true, Element, Element>(rows, StreamedStore())
+         : encode_rows_with<true, Element, Element>(rows, CachedStore());
 }
 
 FOVEA_NOINLINE void encode_any(const EncodingRows &rows) {
@@ -88,20 +88,25 @@ void encode_rows(const EncodingRows &rows) {
   const bool one_type = rows.x == nullptr || rows.x_type == rows.out_type;
   const bool done = with_kernel_of(one_type, rows.out_type,
                                    [&]<class T>(T) FOVEA_INLINE_BODY { encode_of<typename T::Element>(rows); });
-  if (!done) encode_any(rows);
+  if (done) return;
+  const bool directly =
+      with_kernel_of_both(rows.x_type, rows.out_type, [&]<class X, class Out>(X, Out) FOVEA_INLINE_BODY {
+        encode_rows_with<true, typename X::Element, typename Out::Element>(rows, CachedStore());
+      });
+  if (!directly) encode_any(rows);
 }
 
 // fetch(column) asks for what comes later.
-template <class Element, class Store, class Fetch>
-FOVEA_INLINE void add_row(const Element *x, const float *encoding, Element *out, int64_t dim, const Store &store_to,
+template <class X, class Out, class Store, class Fetch>
+FOVEA_INLINE void add_row(const X *x, const float *encoding, Out *out, int64_t dim, const Store &store_to,
                           const Fetch &fetch) {
-  constexpr int64_t line = line_bytes / static_cast<int64_t>(sizeof(Element));
+  constexpr int64_t line = line_bytes / static_cast<int64_t>(sizeof(X) > sizeof(Out) ? sizeof(X) : sizeof(Out));
   int64_t column = 0;
-  if constexpr (is_narrow_element<Element>) {
+  if constexpr (is_narrow_element<Out>) {
     for (; column + 2 * lanes <= dim; column += 2 * lanes) {
       if (column % line == 0) fetch(column);
-      store_to.template two<nans_of<Element>>(out + column, load(x + column) + load(encoding + column),
-                                              load(x + column + lanes) + load(encoding + column + lanes));
+      store_to.template two<nans_of<X>>(out + column, load(x + column) + load(encoding + column),
+                                        load(x + column + lanes) + load(encoding + column + lanes));
     }
   }
   for (; column + lanes <= dim; column += lanes) {
@@ -140,15 +145,15 @@ void add_rows_and_drop(const AddedRows &rows) {
   }
 }
 
-template <class Element, Distance distance, class Store>
+template <class X, class Out, Distance distance, class Store>
 FOVEA_INLINE void add_rows_with(const AddedRows &rows, const Store &store_to) {
-  const auto *x = static_cast<const Element *>(rows.x);
-  auto *out = static_cast<Element *>(rows.out);
-  const int64_t rows_ahead = fetch_rows_ahead<Element>(rows.dim);
+  const auto *x = static_cast<const X *>(rows.x);
+  auto *out = static_cast<Out *>(rows.out);
+  const int64_t rows_ahead = fetch_rows_ahead<X>(rows.dim);
   for (int64_t r = 0; r < rows.count; ++r) {
     const int64_t later = min_of(r + rows_ahead, rows.count - 1);
-    const Element *later_x = x + later * rows.x_stride;
-    const Element *later_out = out + later * rows.out_stride;
+    const X *later_x = x + later * rows.x_stride;
+    const Out *later_out = out + later * rows.out_stride;
     add_row(x + r * rows.x_stride, rows.encoding + r * rows.encoding_stride, out + r * rows.out_stride, rows.dim,
             store_to, [&](int64_t column) FOVEA_INLINE_BODY {
               if (distance != Distance::far) return;
@@ -160,11 +165,11 @@ FOVEA_INLINE void add_rows_with(const AddedRows &rows, const Store &store_to) {
 
 template <class Element>
 void add_rows_of(const AddedRows &rows) {
-  if (rows.distance < Distance::far) return add_rows_with<Element, Distance::cached>(rows, CachedStore());
+  if (rows.distance < Distance::far) return add_rows_with<Element, Element, Distance::cached>(rows, CachedStore());
   if (can_stream(rows.stream, static_cast<Element *>(rows.out), rows.out_stride)) {
-    return add_rows_with<Element, Distance::far>(rows, StreamedStore());
+    return add_rows_with<Element, Element, Distance::far>(rows, StreamedStore());
   }
-  add_rows_with<Element, Distance::far>(rows, CachedStore());
+  add_rows_with<Element, Element, Distance::far>(rows, CachedStore());
 }
 
 void add_floats(const AddedRows &rows) { rows.dropout != nullptr ? add_rows_and_drop(rows) : add_rows_of<float>(rows); }
@@ -195,7 +200,16 @@ void add_rows(const AddedRows &rows) {
   if (floats && rows.dropout != nullptr) return add_rows_and_drop(rows);
   const bool done = with_kernel_of(rows.x_type == rows.out_type && rows.dropout == nullptr, rows.x_type,
                                    [&]<class T>(T) FOVEA_INLINE_BODY { add_rows_of<typename T::Element>(rows); });
-  if (!done) add_any(rows);
+  if (done) return;
+  const bool directly =
+      rows.dropout == nullptr &&
+      with_kernel_of_both(rows.x_type, rows.out_type, [&]<class X, class Out>(X, Out) FOVEA_INLINE_BODY {
+        using From = typename X::Element;
+        using To = typename Out::Element;
+        if (rows.distance >= Distance::far) return add_rows_with<From, To, Distance::far>(rows, CachedStore());
+        add_rows_with<From, To, Distance::cached>(rows, CachedStore());
+      });
+  if (!directly) add_any(rows);
 }
 
 }  // namespace

@@ -124,8 +124,6 @@ FOVEA_INLINE void add_row_of_b(Block<rows, vectors> &block, const RowPointers<ro
 // Rows of 16 bits, two by two. Rows::load<row>(b, v): register v of the first or second row at b.
 template <class Rows>
 struct NarrowPanel : FloatRows {
-  static constexpr bool always_whole = true;
-
   static int64_t offset(int64_t k) { return k / 2 * panel_columns; }
 
   template <int row, int rows, int vectors>
