@@ -35,10 +35,7 @@ struct GradientProblem {
   float point_factor = 1.0f;
   bool wants_slopes = false, wants_widths = false, wants_sinks = false, wants_vector = false;
 
-  // Inlined even where units are compiled for size: its code would be that of any set.
-  __attribute__((always_inline)) bool wants_scores() const {
-    return query.wanted || key.wanted || wants_slopes || wants_widths || wants_vector;
-  }
+  bool wants_scores() const { return query.wanted || key.wanted || wants_slopes || wants_widths || wants_vector; }
 };
 
 // The sums that a task leaves of each of its rows, [row of the head]; null: not wanted.
