@@ -6,6 +6,7 @@
 #include "kernels/kernel_table.hpp"
 #include "kernels/math/by_table.hpp"
 #include "kernels/math/narrow.hpp"
+#include "kernels/pieces.hpp"
 #include "kernels/rowwise/widened.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -28,7 +29,7 @@ FOVEA_INLINE void map_elements(const ElementRun &run, const Function &function) 
   }
 }
 
-// Whether there are kernels that take the run; those that remain go piece by piece (map_as_floats).
+// Whether there are kernels that take the run. Others, and those from one type to another, go as floats (map_as_floats).
 FOVEA_INLINE bool has_kernels(const ElementRun &run) {
   return run.x_type == run.out_type && (converts_quickly || !is_widened(run.x_type));
 }
@@ -63,7 +64,6 @@ FOVEA_INLINE void map_pairs(const ElementRun &run, const Function &function) {
   };
   with_widened_element(run.x_type, map);
 }
-
 #endif
 
 // Piece by piece, as floats.
@@ -72,9 +72,10 @@ FOVEA_INLINE void map_as_floats(const ElementRun &run, const Map &map) {
   alignas(64) float floats[most_widened];
   for (int64_t i = 0; i < run.count; i += most_widened) {
     const int64_t count = min_of(run.count - i, most_widened);
-    widen_rows(element_at(run.x, run.x_type, i), run.x_type, 0, 1, count, floats, 0);
-    map({floats, Dtype::f32, floats, Dtype::f32, count});
-    narrow_row(floats, count, element_at(run.out, run.out_type, i), run.out_type);
+    const float *x = read_piece(run.x, run.x_type, i, count, floats);
+    float *out = written_piece(run.out, run.out_type, i, floats);
+    map({x, Dtype::f32, out, Dtype::f32, count});
+    put_piece(out, run.out, run.out_type, i, count);
   }
 }
 

@@ -45,13 +45,15 @@ struct RowPowers<true> {
 };
 #endif
 
-// Rows of one element type: of floats, or of 16 bits in pairs of registers.
+// Rows of one element type.
 template <class Element_>
 struct SoftmaxKind {
   using Element = Element_;
-  static constexpr bool in_pairs = is_narrow_element<Element>;
+  static constexpr bool in_pairs = rows_go_in_pairs && is_narrow_element<Element>;
   static constexpr int registers = in_pairs ? 2 : 1;  // of a step
-  using Powers = RowPowers<in_pairs>;
+  static constexpr bool waits_in_out = same_type<Element, float>;
+  static constexpr bool holds = in_pairs || waits_in_out;  // short rows in registers
+  using Powers = RowPowers<in_pairs, !in_pairs && same_type<Element, Bfloat16> ? bfloat16_lift : 0>;
 };
 
 // The sum of a row's powers. Those of whole steps go to `powers`, unless only the sum is wanted, the last ones to `last`. After
@@ -103,11 +105,11 @@ struct WaitingRow {
   template <class Beside>
   FOVEA_INLINE void make(const SoftmaxRow &row, int64_t key_len, float row_max, float *room, const Beside &beside) {
     out = static_cast<Element *>(row.out);
-    if constexpr (!Kind::in_pairs) room = out;
+    if constexpr (Kind::waits_in_out) room = out;
     powers = room;
     count = row.valid_len;
     zeros = key_len - count;
-    const auto *x = static_cast<const typename Kind::Element *>(row.x);
+    const auto *x = static_cast<const Element *>(row.x);
     factor = 1.0f / make_powers<typename Kind::Powers, registers, true>(x, count, row_max, room, last, beside);
   }
   FOVEA_INLINE void put() {
@@ -151,6 +153,7 @@ FOVEA_NOINLINE void softmax_of_long_row(const SoftmaxRow &row, int64_t key_len, 
   }
 }
 
+// Of rows that have no kernel here (rowwise/softmax_widened.hpp).
 FOVEA_NOINLINE void softmax_as_floats(const SoftmaxRows &rows, float *room);
 
 template <class Element>
@@ -279,16 +282,18 @@ FOVEA_NOINLINE void softmax_in_cache(const SoftmaxRows &rows, float *room) {
   WaitingRow<Kind> before;
   for (int64_t r = 0; r < rows.count; ++r) {
     const SoftmaxRow &row = rows.row[r];
-    const int64_t done = rows_done_in_registers<Kind>(&row, rows.count - r, rows.key_len);
-    if (done > 0) {
-      r += done - 1;
-      continue;
+    if constexpr (Kind::holds) {
+      const int64_t done = rows_done_in_registers<Kind>(&row, rows.count - r, rows.key_len);
+      if (done > 0) {
+        r += done - 1;
+        continue;
+      }
     }
     const float row_max = largest_of(static_cast<const typename Kind::Element *>(row.x), row.valid_len);
     before.put();
     if (!Kind::Powers::take(row_max)) {
       softmax_of_unusual_row<Kind>(row, rows, row_max, room);
-    } else if (Kind::in_pairs && row.valid_len > most_waiting_powers) {
+    } else if (!Kind::waits_in_out && row.valid_len > most_waiting_powers) {
       softmax_of_long_row<Kind>(row, rows.key_len, row_max, room);
     } else {
       before.make(row, rows.key_len, row_max, room, [](int64_t) FOVEA_INLINE_BODY {});
@@ -335,96 +340,6 @@ FOVEA_NOINLINE void softmax_past_caches(const SoftmaxRows &rows, float *room) {
   stream_fence();
 }
 #endif
-
-// ---- other rows, as floats ----------------------------------------------------------------------------------------------
-
-// A row of any length, in three passes: a piece at a time if it is longer than `room`.
-template <class Powers>
-FOVEA_NOINLINE void softmax_of_row_as_floats(const SoftmaxRow &row, const SoftmaxRows &rows, float *room) {
-  bool is_there = false;
-  const auto for_each_piece = [&](const auto &body) {
-    for (int64_t i = 0; i < row.valid_len; i += most_waiting_powers) {
-      const int64_t count = min_of(row.valid_len - i, most_waiting_powers);
-      if (!is_there) widen_rows(element_at(row.x, rows.x_type, i), rows.x_type, 0, 1, count, room, 0);
-      is_there = row.valid_len <= most_waiting_powers;
-      body(i, count);
-    }
-  };
-  float row_max = -__builtin_inff();
-  bool empty = true;
-  for_each_piece([&](int64_t, int64_t count) {
-    const float its = largest_of(room, count);
-    row_max = its > row_max || its != its ? its : row_max;
-    empty = empty && has_only_minus_infinity(room, count);
-  });
-  if (!Powers::take(row_max)) {
-    return with_element(rows.out_type,
-                        [&]<class T>(T) FOVEA_INLINE_BODY { put_unusual<typename T::Element>(row, rows, empty); });
-  }
-  const Powers power(row_max);
-  Float sum = zero();  // as make_powers takes it
-  for_each_piece([&](int64_t, int64_t count) {
-    for (int64_t j = 0; j < count; j += lanes) {
-      Float value;
-      read_up_to<1>(room + j, min_of(count - j, lanes), &value);
-      sum = sum + power(value);
-    }
-  });
-  const Float factor = splat(1.0f / horizontal_sum(sum));
-  for_each_piece([&](int64_t i, int64_t count) {
-    for (int64_t j = 0; j < count; j += lanes) store(room + j, power(load(room + j)) * factor);
-    narrow_row(room, count, element_at(row.out, rows.out_type, i), rows.out_type);
-  });
-  with_element(rows.out_type, [&]<class T>(T) FOVEA_INLINE_BODY {
-    fill_run(static_cast<typename T::Element *>(row.out) + row.valid_len, rows.key_len - row.valid_len, 0.0f);
-  });
-}
-
-// As many rows at a time as fit `room` as floats, in place there. Results of bfloat16 go on below the smallest power of float32.
-FOVEA_NOINLINE void softmax_as_floats(const SoftmaxRows &rows, float *room) {
-  constexpr int64_t most_rows = 32;
-  SoftmaxRow row[most_rows];
-  const int64_t together = min_of(most_rows, most_waiting_powers / max_of(rows.key_len, 1));
-  const bool lifts = rows.x_type == Dtype::bf16 && rows.out_type == Dtype::bf16;
-  if (together == 0 || lifts) {
-    const auto softmax_of =
-        lifts ? softmax_of_row_as_floats<RowPowers<false, bfloat16_lift>> : softmax_of_row_as_floats<RowPowers<false>>;
-    for (int64_t r = 0; r < rows.count; ++r) softmax_of(rows.row[r], rows, room);
-    return;
-  }
-  for (int64_t first = 0; first < rows.count; first += together) {
-    SoftmaxRows floats = rows;
-    floats.row = row;
-    floats.count = min_of(together, rows.count - first);
-    for (int64_t r = 0; r < floats.count; ++r) {
-      const SoftmaxRow &from = rows.row[first + r];
-      float *its = room + r * rows.key_len;
-      widen_rows(from.x, rows.x_type, 0, 1, from.valid_len, its, 0);
-      row[r] = {its, its, from.valid_len};
-    }
-    softmax_in_cache<SoftmaxKind<float>>(floats, nullptr);
-    for (int64_t r = 0; r < floats.count; ++r) {
-      narrow_row(room + r * rows.key_len, rows.key_len, rows.row[first + r].out, rows.out_type);
-    }
-  }
-}
-
-// Rows of 16 bits are kernels' own where they go in pairs.
-void softmax_rows(const SoftmaxRows &rows) {
-  alignas(64) float room[most_waiting_powers];
-  const bool has_kernel = rows.x_type == rows.out_type && (rows.x_type == Dtype::f32 || rows_go_in_pairs);
-  if (!has_kernel) return softmax_as_floats(rows, room);
-  const auto with_kernel = [&](const auto &body) FOVEA_INLINE_BODY {
-    if constexpr (rows_go_in_pairs) return with_element(rows.x_type, body);
-    body(Type<float>{});
-  };
-#if defined(__x86_64__)
-  if (rows.stream && rows.key_len * bytes_of(rows.x_type) <= most_streamed_bytes) {
-    return with_kernel([&]<class T>(T) FOVEA_INLINE_BODY { softmax_past_caches<typename T::Element>(rows, room); });
-  }
-#endif
-  with_kernel([&]<class T>(T) FOVEA_INLINE_BODY { softmax_in_cache<SoftmaxKind<typename T::Element>>(rows, room); });
-}
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

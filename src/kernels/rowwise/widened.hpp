@@ -1,5 +1,5 @@
-// Rows of 16-bit elements, and of two types. Where conversions take few instructions (converts_quickly), there are kernels for
-// each type. Else, and from one type to another, a block of rows that stays in the first-level cache becomes floats, the kernel works
+// Rows of 16-bit elements. Where conversions take few instructions (converts_quickly), there are kernels for each type and,
+// of positions, each pair of types. Else a block of rows that stays in the first-level cache becomes floats, the kernel works
 // on these in place, and what it leaves there is rounded on its way out. Results are those of floats, rounded once.
 #pragma once
 
@@ -25,6 +25,19 @@ FOVEA_INLINE bool with_kernel_of(bool all_have, Dtype dtype, const Body &body) {
     body(Type<float>{});
   }
   return true;
+}
+
+// The same for rows of two types that differ: body(Type<X>, Type<Out>).
+template <class Body>
+FOVEA_INLINE bool with_kernel_of_both(Dtype x_type, Dtype out_type, const Body &body) {
+  if constexpr (converts_quickly) {
+    with_element(x_type, [&]<class X>(X x) FOVEA_INLINE_BODY {
+      with_element(out_type, [&]<class Out>(Out out) FOVEA_INLINE_BODY {
+        if constexpr (!same_type<typename X::Element, typename Out::Element>) body(x, out);
+      });
+    });
+  }
+  return converts_quickly;
 }
 
 constexpr int64_t most_widened = 2048;  // floats of a block: 8 kB
