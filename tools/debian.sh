@@ -77,6 +77,7 @@ want_test_tools() {
   want git program git # the tests of bench --against make a repository
   want python3-numpy python numpy
   want python3-mpi4py python mpi4py
+  want python3-scipy python scipy
   want librandom123-dev header Random123/philox.h
   case ${machine:?} in x86_64) want qemu-user program qemu-x86_64 ;; esac
 }

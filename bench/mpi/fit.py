@@ -1,9 +1,10 @@
 """Fits the model's speeds to measured runs, and predicts those that were held out.
 
-Held out are lengths between the fitted ones, one link of the three, and runs of more ranks than cores. A machine that others
-use too is not always as fast; every run has the time of one job that is the same in all, before and after it. First the speeds of
-computing are fitted to what ranks computed over shared memory; then, with those fixed, the networks to whole calls: shared memory
-by itself, and all links together, which differ in nothing but their rate.
+Held out are lengths between the fitted ones, one link of the three, and of runs of more ranks than cores those with fewer heads
+of keys. A machine that others use too is not always as fast; every run has the time of one job that is the same in all, before and
+after it. First the speeds of computing are fitted to what ranks computed over shared memory; then, with those fixed, the networks
+to whole calls: shared memory by itself, and all links together, which differ in nothing but their rate; and last what ranks lose
+that take turns on a core.
 """
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
@@ -11,10 +12,13 @@ import math
 import statistics
 import typing
 
+from scipy import optimize
+
 import model
 
 HELD_LENGTHS = (1024, 4096)
 HELD_LINKS = ("2.5gbit",)
+BURST = 2**20  # bytes: tools/two_machines.sh
 
 
 @dataclasses.dataclass
@@ -23,6 +27,7 @@ class Fitted:
     memory: model.Network
     tcp: model.Network  # bandwidth: the share of a link's rate that arrives
     cores: int
+    crowded: float = 1.0  # the part of its speed that a rank keeps beside others on its core
 
 
 @dataclasses.dataclass
@@ -45,7 +50,8 @@ def case_of(figures):
 
 
 def is_held(figures, cores):
-    return figures["length"] in HELD_LENGTHS or figures["link"] in HELD_LINKS or figures["ranks"] > cores
+    crowd = figures["ranks"] > cores and figures["kv_heads"] < figures["heads"]
+    return figures["length"] in HELD_LENGTHS or figures["link"] in HELD_LINKS or crowd
 
 
 def rate_of(link):
@@ -73,8 +79,17 @@ def network_of(fitted, link):
 
 def by_logarithms(function, start):
     """Positive numbers for which a function is least."""
-    found = model.least(lambda logs: function([math.exp(x) for x in logs]), [math.log(x) for x in start])
-    return [math.exp(x) for x in model.least(lambda logs: function([math.exp(x) for x in logs]), found)]
+    at = [math.log(x) for x in start]
+    for _ in range(2):  # Nelder and Mead's simplex, begun again where it ended
+        simplex = [at] + [[x + 0.7 * (i == j) for j, x in enumerate(at)] for i in range(len(at))]
+        found = optimize.minimize(
+            lambda logs: function([math.exp(x) for x in logs]),
+            at,
+            method="Nelder-Mead",
+            options={"initial_simplex": simplex, "maxiter": 600, "xatol": 1e-5, "fatol": 1e-6},
+        )
+        at = list(found.x)
+    return [math.exp(x) for x in at]
 
 
 def fit_machine(runs, cores):
@@ -102,7 +117,7 @@ def fit_networks(runs, machine, cores):
     def built(numbers):
         packing = dataclasses.replace(machine, pack_bytes=numbers[0])
         of_memory = model.Network(numbers[1], min(1e11, numbers[2]))  # where it hides, its speed is not seen
-        of_tcp = model.Network(numbers[3], min(1.0, numbers[4]), numbers[5], numbers[6])
+        of_tcp = model.Network(numbers[3], min(1.0, numbers[4]), numbers[5], numbers[6], BURST)
         return Fitted(packing, of_memory, of_tcp, cores)
 
     def error(numbers, some):
@@ -115,9 +130,22 @@ def fit_networks(runs, machine, cores):
     return built(first + by_logarithms(lambda numbers: error(first + numbers, tcp), start[3:]))
 
 
+def fit_crowd(runs, fitted):
+    crowds = [figures for figures in runs if figures["ranks"] > fitted.cores]
+
+    def with_part(part):
+        return dataclasses.replace(fitted, crowded=part)
+
+    def error(numbers):
+        return sum(model.off(predicted(figures, with_part(numbers[0])), figures["seconds"]) for figures in crowds)
+
+    return with_part(by_logarithms(error, [1.0])[0]) if crowds else fitted
+
+
 def predicted(figures, fitted):
     case = case_of(figures)
-    machine = at_pace(fitted.machine, case, fitted.cores, figures["pace"])
+    pace = figures["pace"] * (fitted.crowded if case.ranks > fitted.cores else 1.0)
+    machine = at_pace(fitted.machine, case, fitted.cores, pace)
     return model.time_of(case, machine, network_of(fitted, figures["link"])).total
 
 
@@ -137,8 +165,9 @@ def fit(kept):
             if model.bytes_sent(case, rank) != of_rank["bytes_sent"]:
                 counted = model.bytes_sent(case, rank)
                 raise SystemExit(f"rank {rank} sent {of_rank['bytes_sent']}, the model counts {counted}: {case}")
-    machine = fit_machine([figures for figures in runs if figures["link"] is None], kept["cores"])
-    return fit_networks(runs, machine, kept["cores"])
+    few = [figures for figures in runs if figures["ranks"] <= kept["cores"]]
+    machine = fit_machine([figures for figures in few if figures["link"] is None], kept["cores"])
+    return fit_crowd(runs, fit_networks(few, machine, kept["cores"]))
 
 
 def compared(kept, fitted):
@@ -156,6 +185,7 @@ def described(fitted):
         f"a rank: {speeds}, states {machine.state_bytes / 1e9:.1f} GB/s, {machine.call_seconds * 1e6:.1f} us a call, "
         f"packing {machine.pack_bytes / 1e9:.1f} GB/s, {machine.alone:.2f} times as fast alone\n"
         f"shared memory: {memory.latency * 1e6:.1f} us, {memory.bandwidth / 1e9:.2f} GB/s\n"
+        f"ranks that take turns on a core: {fitted.crowded:.0%} of the speed\n"
         f"TCP: {tcp.latency * 1e6:.0f} us, {tcp.bandwidth:.0%} of the rate, {tcp.core_seconds * 1e9:.2f} ns a byte of a core, "
         f"{tcp.window / 1e6:.2f} MB between calls"
     )

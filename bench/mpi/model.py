@@ -51,6 +51,7 @@ class Network:
     bandwidth: float  # bytes a second in each direction
     core_seconds: float = 0.0  # of a rank's cores for a byte that it sends or receives
     window: float = math.inf  # bytes between two calls of MPI
+    burst: float = 0.0  # bytes of a message that a link takes at once, whatever its rate
 
 
 # ---- work -------------------------------------------------------------------------------------------------------------
@@ -194,6 +195,7 @@ def transfer_end(begin, free, calls, network, count):
     """When a message is there that may travel from `begin` on, beside computing until `free`, with so many calls."""
     if count == 0:
         return begin
+    count = max(0.0, count - network.burst)
     overlap = max(0.0, free - begin)
     rate = network.bandwidth
     if overlap > 0:
@@ -277,7 +279,7 @@ def ulysses_time(case, machine, network):
     ranks = range(case.ranks)
     total, moved = agreeing(case, network), 0
     for most in ulysses_bytes(case):
-        total += network.latency * (case.ranks - 1) + most / network.bandwidth
+        total += network.latency * (case.ranks - 1) + max(0.0, most - network.burst) / network.bandwidth
         moved += 2 * most * case.ranks / max(1, case.ranks - 1)  # packed on one side, put in place on the other
     whole = Run(0, 1, case.length)
     work = Work(pairs(case.mask, whole, whole) // case.ranks, 0, 1)
@@ -287,45 +289,6 @@ def ulysses_time(case, machine, network):
 
 def time_of(case, machine, network):
     return (ring_time if case.call == "ring" else ulysses_time)(case, machine, network)
-
-
-# ---- fitting ----------------------------------------------------------------------------------------------------------
-
-
-def least(function, start, steps=600):
-    """Where a function of a few numbers is least, by Nelder and Mead's simplex."""
-    size = len(start)
-    simplex = [list(start)]
-    for i in range(size):
-        point = list(start)
-        point[i] += 0.7
-        simplex.append(point)
-    values = [function(point) for point in simplex]
-    for _ in range(steps):
-        order = sorted(range(size + 1), key=values.__getitem__)
-        simplex, values = [simplex[i] for i in order], [values[i] for i in order]
-        middle = [sum(point[i] for point in simplex[:-1]) / size for i in range(size)]
-
-        def along(part):
-            point = [m + part * (w - m) for m, w in zip(middle, simplex[-1])]  # noqa: B023
-            return point, function(point)
-
-        point, value = along(-1.0)
-        if value < values[0]:
-            farther, there = along(-2.0)
-            if there < value:
-                point, value = farther, there
-        elif value >= values[-2]:
-            nearer, there = along(-0.5 if value < values[-1] else 0.5)
-            if there < min(value, values[-1]):
-                point, value = nearer, there
-            elif value >= values[-1]:
-                simplex = [simplex[0]] + [[(a + b) / 2 for a, b in zip(simplex[0], p)] for p in simplex[1:]]
-                values = [values[0]] + [function(p) for p in simplex[1:]]
-                continue
-        simplex[-1], values[-1] = point, value
-    best = min(range(size + 1), key=values.__getitem__)
-    return simplex[best]
 
 
 def off(predicted, measured):
