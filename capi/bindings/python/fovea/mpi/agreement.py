@@ -89,9 +89,7 @@ def checked(comm, refused: BaseException | None) -> None:
 def collective(name: str, handles: Sequence, comms: Sequence, lay_out: Callable[[], tuple[Any, Any, Callable]]) -> Any:
     """Calls a function of the library on all ranks. lay_out gives what it takes from the score to the options, as
     _fovea.Arguments; the options of its own, a struct; and what makes the results. comms: over which all can be told."""
-    function = getattr(LIBRARY, name, None)
-    if function is None:
-        raise NotImplementedError(f"{LIBRARY._name} has no {name}")
+    function = getattr(LIBRARY, name)
     refused, arguments, results = None, None, None
     addresses: tuple = (None,) * (len(function.argtypes) - len(handles))
     try:

@@ -64,14 +64,11 @@ FUNCTIONS = {
     "fovea_mpi_share": (c_int32, [c_int32] * 4 + [c_void_p] * 2),
     "fovea_mpi_unshare": (c_int32, [c_int32] * 4 + [c_void_p] * 2),
     "fovea_mpi_ring_attention": (c_int32, [c_void_p, *_attention, POINTER(RingOptions)]),
+    "fovea_mpi_ring_attention_backward": (c_int32, [c_void_p, *_attention, c_void_p, POINTER(RingOptions)]),  # gradients
     "fovea_mpi_decode_attention": (c_int32, [c_void_p, *_attention, POINTER(DecodeOptions)]),
     "fovea_mpi_ulysses_attention": (c_int32, [c_void_p, *_attention, POINTER(UlyssesOptions)]),
     "fovea_mpi_grid_attention": (c_int32, [c_void_p] * 2 + [*_attention, POINTER(RingOptions)]),
 }
-NEWER_FUNCTIONS = {
-    "fovea_mpi_ring_attention_backward": (c_int32, [c_void_p, *_attention, c_void_p, POINTER(RingOptions)]),  # gradients
-}
-"""What a libfovea-mpi of this version may lack."""
 CORE_FUNCTIONS = {
     "fovea_version": (c_char_p, []),
     "fovea_last_error": (c_char_p, []),

@@ -13,7 +13,7 @@ import pathlib
 import sys
 
 from .. import _fovea
-from .layouts import CORE_FUNCTIONS, FUNCTIONS, NEWER_FUNCTIONS
+from .layouts import CORE_FUNCTIONS, FUNCTIONS
 
 try:
     import mpi4py
@@ -103,7 +103,6 @@ def load() -> ctypes.CDLL:
     _declare(library, CORE_FUNCTIONS, path)
     _check_version(library, path)
     _declare(library, FUNCTIONS, path)
-    _declare(library, {name: types for name, types in NEWER_FUNCTIONS.items() if hasattr(library, name)}, path)
     _check_mpi(library, path)
     comm_type = ctypes.c_int if MPI._sizeof(MPI.Comm) == ctypes.sizeof(ctypes.c_int) else ctypes.c_void_p
     library.fovea_mpi_create.argtypes = [comm_type, *FUNCTIONS["fovea_mpi_create"][1][1:]]
