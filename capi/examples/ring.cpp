@@ -22,7 +22,7 @@
 namespace {
 
 struct Settings {
-  int64_t length = 16384, heads = 4, kv_heads = 2, dim = 64, threads = 1;
+  int64_t length = 131072, heads = 1, kv_heads = 1, dim = 64, threads = 1;
   int32_t order = FOVEA_MPI_ZIGZAG;
   bool causal = true, bf16 = false, checked = true;
   std::string picture;
@@ -223,6 +223,51 @@ int64_t rows_that_differ(const Settings &s, const fovea_context *context, const 
   return different;
 }
 
+void print_sizes(const Settings &s) {
+  std::printf(
+      "%lld positions, %lld heads (%lld of keys), %lld features, %s, %s, %s, on %d ranks, threads of each: %lld\n",
+      static_cast<long long>(s.length), static_cast<long long>(s.heads), static_cast<long long>(s.kv_heads),
+      static_cast<long long>(s.dim), s.bf16 ? "bfloat16" : "float32", s.causal ? "causal" : "full", order_name(s.order),
+      rank_count, static_cast<long long>(s.threads));
+  const double share = static_cast<double>(s.length) / rank_count * static_cast<double>(s.dim) * (s.bf16 ? 2e-6 : 4e-6);
+  std::printf("of each rank: queries of %.1f MB, keys and values of %.1f MB; of these two blocks are in memory\n",
+              share * static_cast<double>(s.heads), 2 * share * static_cast<double>(s.kv_heads));
+  std::fflush(stdout);
+}
+
+// What each rank did, by rank 0.
+void print_figures(const Settings &s, const fovea_mpi *mpi, int64_t length, double seconds) {
+  fovea_mpi_figures figures = {};
+  figures.struct_size = sizeof figures;
+  need(fovea_mpi_last_figures(mpi, &figures));
+  const double mine[] = {static_cast<double>(length), static_cast<double>(figures.bytes_sent),
+                         figures.seconds_computing, figures.seconds_waiting};
+  std::vector<double> all(static_cast<size_t>(rank_count) * 4);
+  MPI_Gather(mine, 4, MPI_DOUBLE, all.data(), 4, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  if (my_rank != 0) return;
+  std::printf("%6s %10s %12s %14s %12s\n", "rank", "positions", "MB sent", "computing s", "waiting s");
+  for (int r = 0; r < rank_count; ++r) {
+    const double *row = &all[static_cast<size_t>(r) * 4];
+    std::printf("%6d %10.0f %12.2f %14.3f %12.3f\n", r, row[0], row[1] * 1e-6, row[2], row[3]);
+  }
+  const double pairs = static_cast<double>(s.length) * static_cast<double>(s.length) / (s.causal ? 2 : 1);
+  std::printf("%.3f s in all, %.1f GFLOP/s\n", seconds, 4e-9 * pairs * static_cast<double>(s.heads * s.dim) / seconds);
+  std::fflush(stdout);
+}
+
+// Of all ranks. Each makes the calls once more, alone.
+int64_t count_differences(const Settings &s, const fovea_context *context, const std::vector<float> &out,
+                          int64_t length) {
+  if (!s.checked || rank_count == 1) return 0;
+  if (my_rank == 0) std::printf("the same once more, each rank by itself, to compare ...\n");
+  std::fflush(stdout);
+  int64_t different = rows_that_differ(s, context, out, length), everywhere = 0;
+  MPI_Allreduce(&different, &everywhere, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+  if (my_rank == 0)
+    std::printf("rows whose bits differ from one process's: %lld\n", static_cast<long long>(everywhere));
+  return everywhere;
+}
+
 void run(const Settings &s) {
   fovea_context_options few_threads = {};
   few_threads.struct_size = sizeof few_threads;
@@ -242,12 +287,10 @@ void run(const Settings &s) {
   options.struct_size = sizeof options;
   options.flags = s.causal ? uint32_t{FOVEA_CAUSAL} : 0u;
   const fovea_mpi_ring_options ring = {sizeof ring, s.order, 0};
+  if (my_rank == 0) print_sizes(s);
   MPI_Barrier(MPI_COMM_WORLD);
 #ifdef WITH_TIMELINE
-  if (!s.picture.empty()) {
-    need(fovea_mpi_ring_attention(mpi, nullptr, &q, &k, &v, &result, &options, &ring));  // to take memory beforehand
-    timeline::begin();
-  }
+  if (!s.picture.empty()) timeline::begin();
 #endif
   const auto begin = std::chrono::steady_clock::now();
   need(fovea_mpi_ring_attention(mpi, nullptr, &q, &k, &v, &result, &options, &ring));
@@ -255,38 +298,8 @@ void run(const Settings &s) {
   if (!s.picture.empty()) timeline::end();
 #endif
   MPI_Barrier(MPI_COMM_WORLD);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  fovea_mpi_figures figures = {};
-  figures.struct_size = sizeof figures;
-  need(fovea_mpi_last_figures(mpi, &figures));
-  int64_t different = s.checked && rank_count > 1 ? rows_that_differ(s, context, out, length) : 0;
-  const double mine[] = {static_cast<double>(length), static_cast<double>(figures.bytes_sent),
-                         figures.seconds_computing, figures.seconds_waiting};
-  std::vector<double> all(static_cast<size_t>(rank_count) * 4);
-  MPI_Gather(mine, 4, MPI_DOUBLE, all.data(), 4, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-  int64_t everywhere = 0;
-  MPI_Allreduce(&different, &everywhere, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
-  if (my_rank == 0) {
-    const double pairs = static_cast<double>(s.length) * static_cast<double>(s.length) / (s.causal ? 2 : 1);
-    std::printf(
-        "%lld positions, %lld heads (%lld of keys), %lld features, %s, %s, %s, on %d ranks, threads of each: %lld\n",
-        static_cast<long long>(s.length), static_cast<long long>(s.heads), static_cast<long long>(s.kv_heads),
-        static_cast<long long>(s.dim), s.bf16 ? "bfloat16" : "float32", s.causal ? "causal" : "full",
-        order_name(s.order), rank_count, static_cast<long long>(s.threads));
-    const double share =
-        static_cast<double>(s.length) / rank_count * static_cast<double>(s.dim) * (s.bf16 ? 2e-6 : 4e-6);
-    std::printf("of each rank: queries of %.1f MB, keys and values of %.1f MB; of these two blocks are in memory\n",
-                share * static_cast<double>(s.heads), 2 * share * static_cast<double>(s.kv_heads));
-    std::printf("%6s %10s %12s %14s %12s\n", "rank", "positions", "MB sent", "computing s", "waiting s");
-    for (int r = 0; r < rank_count; ++r) {
-      const double *row = &all[static_cast<size_t>(r) * 4];
-      std::printf("%6d %10.0f %12.2f %14.3f %12.3f\n", r, row[0], row[1] * 1e-6, row[2], row[3]);
-    }
-    std::printf("%.3f s in all, %.1f GFLOP/s\n", seconds,
-                4e-9 * pairs * static_cast<double>(s.heads * s.dim) / seconds);
-    if (s.checked && rank_count > 1)
-      std::printf("rows whose bits differ from one process's: %lld\n", static_cast<long long>(everywhere));
-  }
+  print_figures(s, mpi, length, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  const int64_t different = count_differences(s, context, out, length);
 #ifdef WITH_TIMELINE
   if (!s.picture.empty()) {
     const std::string title = "Ring attention: " + std::to_string(s.length) + " positions on " +
@@ -298,7 +311,7 @@ void run(const Settings &s) {
 #endif
   fovea_mpi_destroy(mpi);
   fovea_context_destroy(context);
-  if (everywhere != 0) give_up("results differ");
+  if (different != 0) give_up("results differ");
 }
 
 }  // namespace

@@ -66,6 +66,60 @@ fovea_status call(Called called, fovea_mpi *mpi, const RankCall &call) {
   }
 }
 
+// A call of the backward pass whose gradient of queries has 16 bits: rounding takes no memory.
+struct RoundedCall {
+  BackwardCall call;
+  NarrowTensor query;
+
+  template <class... Parts>
+  explicit RoundedCall(const Parts &...parts) : call(parts...), query(call.mine.query, FOVEA_F16) {
+    call.gradients.query = query.view();
+  }
+  RoundedCall(const RoundedCall &) = delete;
+
+  bool untouched() const {
+    bool as_it_was = call.mine.key.untouched() && call.mine.value.untouched();
+    for_each_index(call.mine.query.shape(), [&](const Shape &at) {
+      as_it_was = as_it_was && query.at(at) == narrowed(call.mine.query.at(at), FOVEA_F16);
+    });
+    for (const auto member : kSummedGradients) {
+      as_it_was = as_it_was && (!(call.mine.*member) || (call.mine.*member)->untouched());
+    }
+    return as_it_was;
+  }
+};
+
+// On the last rank each allocation of a call fails in turn, until the call makes no more. Each time make() gives what is called,
+// run(mpi, it) calls, and untouched(it) says whether outputs are as they were.
+template <class Make, class Run, class Untouched>
+void fail_each_allocation(const Make &make, const Run &run, const Untouched &untouched) {
+  const int last = world_size() - 1;
+  int64_t failures = 0;
+  for (int64_t n = 0;; ++n) {
+    const OwnHandle mpi = make_handle();  // without memory from the last call
+    auto called = make();
+    allocations_left = world_rank() == last ? n : INT64_MAX;
+    const fovea_status status = run(mpi.get(), called);
+    const bool reached = allocations_left < 0;
+    allocations_left = INT64_MAX;
+    int of_last = status;
+    MPI_Bcast(&of_last, 1, MPI_INT, last, MPI_COMM_WORLD);
+    CHECK_EQ(status, of_last);
+    if (status == FOVEA_OUT_OF_MEMORY) {
+      ++failures;
+      CHECK(untouched(called));
+      const std::string said = fovea_mpi_last_error();
+      CHECK_MESSAGE(said.find("memory") != std::string::npos, said);
+      if (world_size() > 1) CHECK_MESSAGE(said.find("rank " + std::to_string(last) + ": ") == 0, said);
+    } else {
+      CHECK_EQ(status, FOVEA_OK);  // where a thing that failed was not needed
+    }
+    if (everywhere(world_rank() != last || !reached)) break;
+    REQUIRE(n < 2000);
+  }
+  if (world_size() > 1) CHECK(failures > 0);  // alone the core may have all it needs
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("shortages");
@@ -81,31 +135,10 @@ TEST_CASE("an allocation that fails on one rank") {
   const Positions mine = places[static_cast<size_t>(world_rank())].all();
   for (const Called called : {Called::kRing, Called::kDecode, Called::kUlysses}) {
     CAPTURE(static_cast<int>(called));
-    int64_t failures = 0;
-    for (int64_t n = 0;; ++n) {
-      const OwnHandle mpi = make_handle();  // without memory from the last call
-      const RankCall rank_call(problem, mine, mine);
-      allocations_left = world_rank() == world_size() - 1 ? n : INT64_MAX;
-      const fovea_status status = call(called, mpi.get(), rank_call);
-      const bool reached = allocations_left < 0;
-      allocations_left = INT64_MAX;
-      int of_last = status;
-      MPI_Bcast(&of_last, 1, MPI_INT, world_size() - 1, MPI_COMM_WORLD);
-      CHECK_EQ(status, of_last);
-      if (status == FOVEA_OUT_OF_MEMORY) {
-        ++failures;
-        CHECK(rank_call.result.out.untouched());
-        CHECK(rank_call.result.log_sum_exp->untouched());
-        const std::string said = fovea_mpi_last_error();
-        CHECK_MESSAGE(said.find("memory") != std::string::npos, said);
-        if (world_size() > 1) CHECK_MESSAGE(said.find("rank " + std::to_string(world_size() - 1) + ": ") == 0, said);
-      } else {
-        CHECK_EQ(status, FOVEA_OK);  // where a thing that failed was not needed
-      }
-      if (everywhere(world_rank() != world_size() - 1 || !reached)) break;
-      REQUIRE(n < 2000);
-    }
-    if (world_size() > 1) CHECK(failures > 0);  // alone the core may have all it needs
+    fail_each_allocation(
+        [&] { return RankCall(problem, mine, mine); },
+        [&](fovea_mpi *mpi, const RankCall &it) { return call(called, mpi, it); },
+        [](const RankCall &it) { return it.result.out.untouched() && it.result.log_sum_exp->untouched(); });
   }
 }
 
@@ -124,39 +157,9 @@ TEST_CASE("backward: an allocation that fails on one rank") {
       const OwnHandle mpi = make_handle();
       forward = run_ring(mpi.get(), problem, shares.order, shares.queries, shares.keys);
     }
-    int64_t failures = 0;
-    for (int64_t n = 0;; ++n) {
-      const OwnHandle mpi = make_handle();  // without memory from the last call
-      BackwardCall rank_call(problem, shares, forward, given);
-      const NarrowTensor rounded(rank_call.mine.query, FOVEA_F16);  // rounding takes no memory
-      rank_call.gradients.query = rounded.view();
-      allocations_left = world_rank() == world_size() - 1 ? n : INT64_MAX;
-      const fovea_status status = rank_call.run(mpi.get(), nullptr);
-      const bool reached = allocations_left < 0;
-      allocations_left = INT64_MAX;
-      int of_last = status;
-      MPI_Bcast(&of_last, 1, MPI_INT, world_size() - 1, MPI_COMM_WORLD);
-      CHECK_EQ(status, of_last);
-      if (status == FOVEA_OUT_OF_MEMORY) {
-        ++failures;
-        bool as_it_was = rank_call.mine.key.untouched() && rank_call.mine.value.untouched();
-        for_each_index(rank_call.mine.query.shape(), [&](const Shape &at) {
-          as_it_was = as_it_was && rounded.at(at) == narrowed(rank_call.mine.query.at(at), FOVEA_F16);
-        });
-        CHECK(as_it_was);
-        for (const auto member : kSummedGradients) {
-          if (rank_call.mine.*member) CHECK((rank_call.mine.*member)->untouched());
-        }
-        const std::string said = fovea_mpi_last_error();
-        CHECK_MESSAGE(said.find("memory") != std::string::npos, said);
-        if (world_size() > 1) CHECK_MESSAGE(said.find("rank " + std::to_string(world_size() - 1) + ": ") == 0, said);
-      } else {
-        CHECK_EQ(status, FOVEA_OK);  // where a thing that failed was not needed
-      }
-      if (everywhere(world_rank() != world_size() - 1 || !reached)) break;
-      REQUIRE(n < 2000);
-    }
-    if (world_size() > 1) CHECK(failures > 0);  // alone the core may have all it needs
+    fail_each_allocation([&] { return RoundedCall(problem, shares, forward, given); },
+                         [](fovea_mpi *mpi, RoundedCall &it) { return it.call.run(mpi, nullptr); },
+                         [](const RoundedCall &it) { return it.untouched(); });
   }
 }
 
