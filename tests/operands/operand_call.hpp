@@ -2,6 +2,7 @@
 // hold is said in base_calls.cpp for those that are required; for all others it is found by trying.
 #pragma once
 
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
@@ -63,8 +64,11 @@ class OperandCall {
   // sizes that there are. `number`: of the call, among those of its function; what was found is found again.
   void complete(size_t number);
 
-  // All memory of tensors, in one block.
+  // All memory of tensors, in one block, and whether it is still as it was.
   std::vector<std::byte> memory() const { return {block_.data(), block_.data() + block_.size()}; }
+  bool unchanged(const std::vector<std::byte> &before) const {
+    return std::memcmp(block_.data(), before.data(), before.size()) == 0;
+  }
   // Puts a slot's tensor between pages that may not be touched.
   void guard(Slot &slot);
 
