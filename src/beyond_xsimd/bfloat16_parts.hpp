@@ -8,7 +8,7 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-struct Parts {
+struct BFloat16Parts {
   __m512i part[3];  // lane i: first[i]'s in the low half, second[i]'s in the high half
 };
 
@@ -23,8 +23,8 @@ inline __attribute__((always_inline)) __m512i join_halves(__m512i first, __m512i
   return _mm512_or_si512(_mm512_srli_epi32(first, 16), second);
 }
 
-inline __attribute__((always_inline)) Parts parts_of_pairs(__m512 first, __m512 second) {
-  Parts parts;
+inline __attribute__((always_inline)) BFloat16Parts parts_of_pairs(__m512 first, __m512 second) {
+  BFloat16Parts parts;
   for (int p = 0; p < 2; ++p) {
     const __m512i first_part = nearest_bfloat16(first);
     const __m512i second_part = nearest_bfloat16(second);

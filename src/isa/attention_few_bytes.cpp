@@ -7,13 +7,13 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-using BytesWorker = AttentionWorker<DotBytesFewRows>;
+using BytesDriver = AttentionDriver<DotBytesFewRows>;
 
 int64_t scratch_of_bytes(int64_t head_dim, int64_t value_dim, bool copies) {
-  return BytesWorker::scratch_floats(score_function<DotBytesFewRows>, head_dim, value_dim, copies);
+  return BytesDriver::scratch_floats(score_function<DotBytesFewRows>, head_dim, value_dim, copies);
 }
 
-void attend_bytes(const AttentionTask &task) { run_worker<BytesWorker>(score_function<DotBytesFewRows>, task); }
+void attend_bytes(const AttentionTask &task) { run_driver<BytesDriver>(score_function<DotBytesFewRows>, task); }
 
 // Other kernels take many rows, and make weights and scores.
 constexpr AttentionKernels byte_kernels = {.set = FOVEA_SET_NAME,

@@ -1,4 +1,4 @@
-// The structs through which the workers of a path are called.
+// The structs through which the drivers of a path are called.
 #pragma once
 
 #include "isa/unit.hpp"
@@ -9,32 +9,32 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-template <class Worker>
-void run_worker(const ScoreFunction &score, const AttentionTask &task) {
-  Worker(score, task).run();
+template <class Driver>
+void run_driver(const ScoreFunction &score, const AttentionTask &task) {
+  Driver(score, task).run();
 }
 
 template <class Path>
 int64_t passes_floats(const ScoreFunction &score, int64_t head_dim, bool copies) {
-  return max_of(WeightsWorker<Path>::scratch_floats(score, head_dim, copies),
-                ScoresWorker<Path>::scratch_floats(score, head_dim, copies));
+  return max_of(WeightsDriver<Path>::scratch_floats(score, head_dim, copies),
+                ScoresDriver<Path>::scratch_floats(score, head_dim, copies));
 }
 
 template <class Path>
-constexpr PathKernels few_rows_kernels = {.attend = run_worker<AttentionWorker<Path>>,
-                                          .attend_floats = AttentionWorker<Path>::scratch_floats,
+constexpr PathKernels few_rows_kernels = {.attend = run_driver<AttentionDriver<Path>>,
+                                          .attend_floats = AttentionDriver<Path>::scratch_floats,
                                           .passes_floats = nullptr,
                                           .weights = nullptr,
                                           .scores = nullptr,
                                           .kept_bytes = nullptr};
 
 template <class Path>
-constexpr PathKernels many_rows_kernels = {.attend = run_worker<AttentionWorker<Path>>,
-                                           .attend_floats = AttentionWorker<Path>::scratch_floats,
+constexpr PathKernels many_rows_kernels = {.attend = run_driver<AttentionDriver<Path>>,
+                                           .attend_floats = AttentionDriver<Path>::scratch_floats,
                                            .passes_floats = passes_floats<Path>,
-                                           .weights = run_worker<WeightsWorker<Path>>,
-                                           .scores = run_worker<ScoresWorker<Path>>,
-                                           .kept_bytes = AttentionWorker<Path>::kept_bytes};
+                                           .weights = run_driver<WeightsDriver<Path>>,
+                                           .scores = run_driver<ScoresDriver<Path>>,
+                                           .kept_bytes = AttentionDriver<Path>::kept_bytes};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -1,4 +1,4 @@
-// The struct of a score function's own kernels, which the workers of its paths call.
+// The struct of a score function's own kernels, which the drivers of its paths call.
 #pragma once
 
 #include "isa/unit.hpp"

@@ -1,7 +1,7 @@
 // The struct of kernels of attention on AMX's tiles, for one element type. Vectors compute returned weights and scores.
 #pragma once
 
-#include "kernels/attention/amx_worker.hpp"
+#include "kernels/attention/amx_driver.hpp"
 #include "kernels/kernel_table.hpp"
 
 namespace fovea::FOVEA_ISA {

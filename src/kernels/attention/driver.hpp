@@ -38,7 +38,7 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 template <class Path>
-struct AttentionWorker {
+struct AttentionDriver {
   static constexpr int64_t rows = Path::tile_rows;
   static constexpr int64_t keys = Path::tile_keys;
   static_assert(keys % chains == 0);
@@ -113,7 +113,7 @@ struct AttentionWorker {
     return copy_room(score, task) + keys * padded_units(task.problem->sizes.compared_dim);
   }
 
-  FOVEA_INLINE AttentionWorker(const ScoreFunction &score, const AttentionTask &t)
+  FOVEA_INLINE AttentionDriver(const ScoreFunction &score, const AttentionTask &t)
       : task(t),
         problem(*t.problem),
         logits(score, t, copy_room(score, t)),

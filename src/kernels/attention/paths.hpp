@@ -1,4 +1,4 @@
-// How units of an instruction set call each other: a path's workers are compiled once and call score functions, which are
+// How units of an instruction set call each other: a path's drivers are compiled once and call score functions, which are
 // compiled apart, a tile of keys at a time.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace fovea {
 
-// A score function as workers call it. A table and a job are those of its path (kernels/attention/score.hpp).
+// A score function as drivers call it. A table and a job are those of its path (kernels/attention/score.hpp).
 struct ScoreFunction {
   int64_t (*query_floats)(int64_t head_dim);  // scratch for a band's queries
   // Puts them there, in whatever form it likes.
@@ -15,7 +15,7 @@ struct ScoreFunction {
   void (*gradient)(const void *job);  // null: that of a dot product, or not of this path
 };
 
-// The workers of a path: many rows or few, of floats or of pairs.
+// The drivers of a path: many rows or few, of floats or of pairs.
 struct PathKernels {
   void (*attend)(const ScoreFunction &score, const AttentionTask &task);
   // In floats, of a task of attend, and of one of the two others.

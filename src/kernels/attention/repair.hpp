@@ -14,7 +14,7 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// How a task's worker goes through rows again.
+// How a task's driver goes through rows again.
 struct Again {
   bool goes = false;            // else for the first time
   float share = 1.0f;           // of each weight that meets a value
@@ -34,18 +34,18 @@ FOVEA_NOINLINE void take_share(const ScoreTile &tile, float share) {
 }
 
 // `count` values from row `first` on, or what pairs are made of if they are taken in pairs, without the masked ones.
-template <class Path, class Worker>
-FOVEA_INLINE RowSpan harmless_values(Worker &worker, int64_t first, int64_t count, const bool *masked) {
-  const HeadSource &values = worker.values;
+template <class Path, class Driver>
+FOVEA_INLINE RowSpan harmless_values(Driver &driver, int64_t first, int64_t count, const bool *masked) {
+  const HeadSource &values = driver.values;
   const int64_t value_dim = values.dim;
   for (int64_t j = 0; j < count; ++j) {
-    worker.again.attends_finite =
-        worker.again.attends_finite && (masked[j] || values.are_finite(first + j, first + j + 1));
+    driver.again.attends_finite =
+        driver.again.attends_finite && (masked[j] || values.are_finite(first + j, first + j + 1));
   }
   if constexpr (Path::takes_bytes) {
-    return worker.values.template span<true>(first, count);
+    return driver.values.template span<true>(first, count);
   } else if constexpr (Path::takes_pairs) {
-    auto *rows = reinterpret_cast<uint16_t *>(worker.harmless);
+    auto *rows = reinterpret_cast<uint16_t *>(driver.harmless);
     for (int64_t j = 0; j < count; ++j) {
       const size_t bytes = static_cast<size_t>(value_dim) * sizeof(uint16_t);
       uint16_t *to = rows + j * value_dim;
@@ -53,77 +53,77 @@ FOVEA_INLINE RowSpan harmless_values(Worker &worker, int64_t first, int64_t coun
       if (!masked[j]) values.gather(first + j, 1, to);
     }
     if constexpr (Path::is_few_rows) return {rows, value_dim, count, values.dtype};
-    float *pairs = worker.harmless + Worker::harmless_keys / 2 * value_dim;
+    float *pairs = driver.harmless + Driver::harmless_keys / 2 * value_dim;
     pair_rows(rows, value_dim, count, value_dim, pairs);
     return {pairs, value_dim, count};
   } else {
     for (int64_t j = 0; j < count; ++j) {
-      float *to = worker.harmless + j * value_dim;
+      float *to = driver.harmless + j * value_dim;
       if (masked[j]) memset(to, 0, static_cast<size_t>(value_dim) * sizeof(float));
       if (!masked[j]) values.float_row(first + j, to);
     }
-    return {worker.harmless, value_dim, count};
+    return {driver.harmless, value_dim, count};
   }
 }
 
 // Path::add_values of a single row, with masked values taken as 0.
-template <class Path, class Worker>
-FOVEA_NOINLINE void add_harmless_values(Worker &worker, typename Worker::Band &band, const ScoreTile &tile,
+template <class Path, class Driver>
+FOVEA_NOINLINE void add_harmless_values(Driver &driver, typename Driver::Band &band, const ScoreTile &tile,
                                         const bool *masked) {
-  alignas(64) float rescale[Worker::rows] = {band.state.rescale[0]};
+  alignas(64) float rescale[Driver::rows] = {band.state.rescale[0]};
   for (int64_t first = 0; first < tile.keys;) {
     ScoreTile part = tile;
     part.scores += first * tile.stride;
     part.key += first;
-    part.keys = min_of(Worker::harmless_keys - part.key % Worker::harmless_keys, tile.keys - first);
-    const RowSpan values = harmless_values<Path>(worker, part.key, part.keys, masked + first);
+    part.keys = min_of(Driver::harmless_keys - part.key % Driver::harmless_keys, tile.keys - first);
+    const RowSpan values = harmless_values<Path>(driver, part.key, part.keys, masked + first);
     if constexpr (Path::takes_bytes) Path::mark_masked(part, masked + first);
-    Path::add_values(band.out, values, worker.problem.sizes.value_dim, 1, part, rescale);
+    Path::add_values(band.out, values, driver.problem.sizes.value_dim, 1, part, rescale);
     rescale[0] = 1.0f;
     first += part.keys;
   }
 }
 
 // First masked values may have been what was wrong, then sums, unless a value that is attended was.
-template <class Worker>
-FOVEA_NOINLINE void repair_row(Worker &worker, int64_t row) {
+template <class Driver>
+FOVEA_NOINLINE void repair_row(Driver &driver, int64_t row) {
   for (const float share : {1.0f, least_share}) {
-    alignas(64) float finite[Worker::rows] = {NAN};
-    worker.again = {.goes = true, .share = share, .spares_masked = true, .attends_finite = true};
-    worker.attend(row, 1);
-    worker.store_outputs(worker.bands[0], finite);
-    if (finite[0] == 0.0f || !worker.again.attends_finite) return;
+    alignas(64) float finite[Driver::rows] = {NAN};
+    driver.again = {.goes = true, .share = share, .spares_masked = true, .attends_finite = true};
+    driver.attend(row, 1);
+    driver.store_outputs(driver.bands[0], finite);
+    if (finite[0] == 0.0f || !driver.again.attends_finite) return;
   }
 }
 
-template <class Worker>
-FOVEA_NOINLINE void repair_rows(Worker &worker, bool masked, float *finite) {
-  int64_t first = worker.last_key;
-  for (int64_t b = 0; b < worker.band_count; ++b) {
-    const KeyRange &any = worker.bands[b].table.any;
-    if (any.first < any.last) first = min_of(first, worker.first_key(worker.bands[b]));
+template <class Driver>
+FOVEA_NOINLINE void repair_rows(Driver &driver, bool masked, float *finite) {
+  int64_t first = driver.last_key;
+  for (int64_t b = 0; b < driver.band_count; ++b) {
+    const KeyRange &any = driver.bands[b].table.any;
+    if (any.first < any.last) first = min_of(first, driver.first_key(driver.bands[b]));
   }
-  if (worker.values.are_finite(first, worker.last_key)) {
-    worker.again = {.goes = true, .share = least_share};
-    worker.attend(worker.task.row_begin, worker.task.row_count);
-    for (int64_t b = 0; b < worker.band_count; ++b) {
-      worker.store_outputs(worker.bands[b], finite + b * Worker::rows);
+  if (driver.values.are_finite(first, driver.last_key)) {
+    driver.again = {.goes = true, .share = least_share};
+    driver.attend(driver.task.row_begin, driver.task.row_count);
+    for (int64_t b = 0; b < driver.band_count; ++b) {
+      driver.store_outputs(driver.bands[b], finite + b * Driver::rows);
     }
     return;
   }
-  for (int64_t r = 0; masked && r < worker.task.row_count; ++r) {
-    if (finite[r] != 0.0f) repair_row(worker, worker.task.row_begin + r);
+  for (int64_t r = 0; masked && r < driver.task.row_count; ++r) {
+    if (finite[r] != 0.0f) repair_row(driver, driver.task.row_begin + r);
   }
 }
 
 // Whether a row was not finite. No repair helps one whose weights are not.
-template <class Worker>
-FOVEA_NOINLINE bool some_to_repair(const Worker &worker, float *finite) {
+template <class Driver>
+FOVEA_NOINLINE bool some_to_repair(const Driver &driver, float *finite) {
   bool some = false;
-  for (int64_t b = 0; b < worker.band_count; ++b) {
-    const auto &state = worker.bands[b].state;
-    for (int64_t r = 0; r < worker.bands[b].row_count; ++r) {
-      float &its = finite[b * Worker::rows + r];
+  for (int64_t b = 0; b < driver.band_count; ++b) {
+    const auto &state = driver.bands[b].state;
+    for (int64_t r = 0; r < driver.bands[b].row_count; ++r) {
+      float &its = finite[b * Driver::rows + r];
       if (state.sum[r] == 0.0f || state.sum[r] != state.sum[r]) its = 0.0f;
       some = some || its != 0.0f;
     }
@@ -132,13 +132,13 @@ FOVEA_NOINLINE bool some_to_repair(const Worker &worker, float *finite) {
 }
 
 // finite: of all the task's rows, as store_outputs leaves it. Uses up the bands.
-template <class Worker>
-FOVEA_INLINE void repair(Worker &worker, bool masked, float *finite) {
+template <class Driver>
+FOVEA_INLINE void repair(Driver &driver, bool masked, float *finite) {
   bool wrong = false;
-  for (int64_t b = 0; b < worker.band_count; ++b) {
-    for (int64_t r = 0; r < worker.bands[b].row_count; ++r) wrong = wrong | (finite[b * Worker::rows + r] != 0.0f);
+  for (int64_t b = 0; b < driver.band_count; ++b) {
+    for (int64_t r = 0; r < driver.bands[b].row_count; ++r) wrong = wrong | (finite[b * Driver::rows + r] != 0.0f);
   }
-  if (wrong && some_to_repair(worker, finite)) repair_rows(worker, masked, finite);
+  if (wrong && some_to_repair(driver, finite)) repair_rows(driver, masked, finite);
 }
 
 }  // namespace

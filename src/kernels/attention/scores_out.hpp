@@ -9,7 +9,7 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 template <class Path>
-struct ScoresWorker {
+struct ScoresDriver {
   static constexpr int64_t rows = Path::tile_rows;
   static constexpr int64_t keys = Path::tile_keys;
 
@@ -28,7 +28,7 @@ struct ScoresWorker {
     return static_cast<float *>(task.scratch) + scratch_floats(score, task.problem->sizes.compared_dim, false);
   }
 
-  FOVEA_INLINE ScoresWorker(const ScoreFunction &score, const AttentionTask &t)
+  FOVEA_INLINE ScoresDriver(const ScoreFunction &score, const AttentionTask &t)
       : task(t), problem(*t.problem), logits(score, t, copy_room(score, t)) {
     query = static_cast<float *>(task.scratch);
     scores = query + score.query_floats(problem.sizes.compared_dim);

@@ -14,7 +14,7 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 template <class Path>
-struct WeightsWorker {
+struct WeightsDriver {
   static constexpr int64_t rows = Path::tile_rows;
   static constexpr int64_t keys = Path::tile_keys;
 
@@ -40,7 +40,7 @@ struct WeightsWorker {
     return static_cast<float *>(task.scratch) + scratch_floats(score, task.problem->sizes.compared_dim, false);
   }
 
-  FOVEA_INLINE WeightsWorker(const ScoreFunction &score, const AttentionTask &t)
+  FOVEA_INLINE WeightsDriver(const ScoreFunction &score, const AttentionTask &t)
       : task(t), problem(*t.problem), logits(score, t, copy_room(score, t)), exponent(logits.scale.exponent_scale) {
     query = static_cast<float *>(task.scratch);
     scores = query + score.query_floats(problem.sizes.compared_dim);
@@ -143,7 +143,7 @@ FOVEA_NOINLINE void write_weights_of_nans(const ScoreFunction &score, const Atte
     AttentionTask one = task;
     one.row_begin = row;
     one.row_count = 1;
-    WeightsWorker<Path>(score, one).run();
+    WeightsDriver<Path>(score, one).run();
   }
 }
 

@@ -90,7 +90,7 @@ inline void parts_pack(const MatmulPack &pack) {
         const __m512 second = row(k + tile_edge + pair, tile * tile_edge);
         sizes.meet(first);
         sizes.meet(second);
-        const Parts parts = parts_of_pairs(first, second);
+        const BFloat16Parts parts = parts_of_pairs(first, second);
         for (int64_t p = 0; p < 3; ++p) _mm512_store_si512(to + p * tile_bytes + pair * tile_row_bytes, parts.part[p]);
       }
     }
@@ -114,7 +114,7 @@ inline uint32_t take_rows_apart(const float *a, int64_t row_stride, int64_t rows
                                                : zero();
       sizes.meet(first);
       sizes.meet(second);
-      const Parts parts = parts_of_pairs(first, second);
+      const BFloat16Parts parts = parts_of_pairs(first, second);
       for (int64_t p = 0; p < 3; ++p) _mm512_store_si512(at + p * tile_bytes, parts.part[p]);
     }
     unusual |= static_cast<uint32_t>(!sizes.hold()) << r;

@@ -21,36 +21,36 @@ namespace fovea {
 namespace {
 
 // Where everything lies that the handle holds.
-struct Parts {
+struct KeyPlaces {
   MemoryLayout layout;
   MemoryPart<float> query_panels, key_panels, bias, score_vector, reach;
   MemoryPart<char> rows;
 };
 
-Parts lay_out(const fovea_prepared_keys &keys, const ScoreWeights &weights, bool has_bias) {
+KeyPlaces lay_out(const fovea_prepared_keys &keys, const ScoreWeights &weights, bool has_bias) {
   const bool additive = keys.kind != FOVEA_SCORE_BILINEAR;
-  Parts parts;
+  KeyPlaces places;
   const MatmulKernels &kernels = *keys.kernels->matmul;
-  if (additive) parts.query_panels = add_panels(kernels, weights.query, &parts.layout);
-  parts.key_panels = add_panels(kernels, weights.key, &parts.layout);
-  if (has_bias) parts.bias = parts.layout.add<float>(keys.units);
-  if (additive) parts.score_vector = parts.layout.add<float>(padded_units(keys.units));
+  if (additive) places.query_panels = add_panels(kernels, weights.query, &places.layout);
+  places.key_panels = add_panels(kernels, weights.key, &places.layout);
+  if (has_bias) places.bias = places.layout.add<float>(keys.units);
+  if (additive) places.score_vector = places.layout.add<float>(padded_units(keys.units));
   const auto element = static_cast<int64_t>(dtype_size(keys.dtype));
-  parts.rows = parts.layout.add<char>({keys.batch, keys.kv_heads, keys.capacity, padded_units(keys.units), element});
-  if (additive) parts.reach = parts.layout.add<float>({keys.batch, keys.kv_heads, keys.capacity});
-  return parts;
+  places.rows = places.layout.add<char>({keys.batch, keys.kv_heads, keys.capacity, padded_units(keys.units), element});
+  if (additive) places.reach = places.layout.add<float>({keys.batch, keys.kv_heads, keys.capacity});
+  return places;
 }
 
-Status allocate(const Parts &parts, fovea_prepared_keys *keys) {
-  keys->size = parts.layout.size();
+Status allocate(const KeyPlaces &places, fovea_prepared_keys *keys) {
+  keys->size = places.layout.size();
   keys->memory = allocate_lines(keys->size);
   if (keys->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of prepared keys", keys->size);
-  keys->query_panels = parts.query_panels.in(keys->memory);
-  keys->key_panels = parts.key_panels.in(keys->memory);
-  keys->bias = parts.bias.in(keys->memory);
-  keys->score_vector = parts.score_vector.in(keys->memory);
-  keys->rows = parts.rows.in(keys->memory);
-  keys->reach = parts.reach.in(keys->memory);
+  keys->query_panels = places.query_panels.in(keys->memory);
+  keys->key_panels = places.key_panels.in(keys->memory);
+  keys->bias = places.bias.in(keys->memory);
+  keys->score_vector = places.score_vector.in(keys->memory);
+  keys->rows = places.rows.in(keys->memory);
+  keys->reach = places.reach.in(keys->memory);
   return FOVEA_OK;
 }
 
@@ -138,11 +138,11 @@ Status create_prepared_keys(const fovea_context *given, const fovea_score *score
   made->units = weights.key.columns;
   made->query_weight = weights.query.dtype;
   made->key_weight = weights.key.dtype;
-  const Parts parts = lay_out(*made, weights, call.present[score_bias_operand]);
-  if (!parts.layout.fits()) {
+  const KeyPlaces places = lay_out(*made, weights, call.present[score_bias_operand]);
+  if (!places.layout.fits()) {
     return fail(FOVEA_SIZE_OVERFLOW, "capacity is %" PRId64 ", too large for the address space", sizes.capacity);
   }
-  FOVEA_CHECK(allocate(parts, made.get()));
+  FOVEA_CHECK(allocate(places, made.get()));
   keep_parameters(*context, call, weights, made.get());
   *keys = made.release();
   return FOVEA_OK;

@@ -16,19 +16,19 @@ namespace {
 
 using PackedLinear = fovea_mha_weights::PackedLinear;
 
-// The parts of the memory.
-struct Parts {
+// Where panels and biases lie in the memory.
+struct WeightPlaces {
   MemoryLayout layout;
   MemoryPart<float> panels[4], bias[4];
 };
 
 // The sizes of the packed weights, and where they lie.
-Parts lay_out(const WeightSources &sources, fovea_mha_weights *weights) {
+WeightPlaces lay_out(const WeightSources &sources, fovea_mha_weights *weights) {
   const int64_t width = weights->kernels->matmul->panel_columns;
   const WeightSource *all[] = {&sources.query, &sources.key, &sources.value, &sources.out};
   PackedLinear *packed[] = {&weights->query, &weights->key, &weights->value, &weights->out};
   const bool in_bias = sources.query.bias != nullptr || sources.key.bias != nullptr || sources.value.bias != nullptr;
-  Parts parts;
+  WeightPlaces places;
   for (int i = 0; i < 4; ++i) {
     packed[i]->inputs = all[i]->matrix.depth;
     packed[i]->outputs = all[i]->matrix.columns;
@@ -38,23 +38,23 @@ Parts lay_out(const WeightSources &sources, fovea_mha_weights *weights) {
     // Deeper ones do not fit either.
     const MatmulKernels &kernels = matrix_kernels(*weights->kernels, packed[i]->dtype);
     const int64_t words = kernels.panel_floats(min_of(packed[i]->inputs, deepest_product), packed[i]->dtype);
-    parts.panels[i] = parts.layout.add_behind<float>({packed[i]->padded / width, words});
+    places.panels[i] = places.layout.add_behind<float>({packed[i]->padded / width, words});
   }
   for (int i = 0; i < 4; ++i) {
     const bool has_bias = i < 3 ? in_bias : sources.out.bias != nullptr;
-    if (has_bias) parts.bias[i] = parts.layout.add_behind<float>({packed[i]->padded});
+    if (has_bias) places.bias[i] = places.layout.add_behind<float>({packed[i]->padded});
   }
-  weights->size = parts.layout.size();
-  return parts;
+  weights->size = places.layout.size();
+  return places;
 }
 
-Status allocate(const Parts &parts, fovea_mha_weights *weights) {
+Status allocate(const WeightPlaces &places, fovea_mha_weights *weights) {
   weights->memory = allocate_large(weights->size);
   if (weights->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", weights->size);
   PackedLinear *packed[] = {&weights->query, &weights->key, &weights->value, &weights->out};
   for (int i = 0; i < 4; ++i) {
-    packed[i]->panels = parts.panels[i].in(weights->memory);
-    packed[i]->bias = parts.bias[i].in(weights->memory);
+    packed[i]->panels = places.panels[i].in(weights->memory);
+    packed[i]->bias = places.bias[i].in(weights->memory);
   }
   return FOVEA_OK;
 }

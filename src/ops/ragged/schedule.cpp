@@ -44,21 +44,21 @@ Status allocate_steps(fovea_schedule *schedule) {
   const RaggedLimits &limits = schedule->made.limits;
   MostUnits most = {};
   const bool counted = most_units(*schedule, &most);
-  struct Parts {
+  struct StepPlaces {
     MemoryPart<RaggedSequence> sequences;
     MemoryPart<RaggedUnit> units, packs;
     MemoryPart<int32_t> merges, page_ids, positions;
     MemoryPart<uint8_t> tree_masks;
-  } parts[2];
+  } places[2];
   MemoryLayout layout;
-  for (Parts &part : parts) {
-    part.sequences = layout.add<RaggedSequence>({2, limits.sequences});
-    part.units = layout.add<RaggedUnit>(most.units);
-    part.packs = layout.add<RaggedUnit>(most.packs);
-    part.merges = layout.add<int32_t>(limits.sequences);
-    part.page_ids = layout.add<int32_t>(limits.page_ids);
-    part.positions = layout.add<int32_t>(limits.tokens);
-    part.tree_masks = layout.add<uint8_t>({limits.tokens, most_drafts});
+  for (StepPlaces &its : places) {
+    its.sequences = layout.add<RaggedSequence>({2, limits.sequences});
+    its.units = layout.add<RaggedUnit>(most.units);
+    its.packs = layout.add<RaggedUnit>(most.packs);
+    its.merges = layout.add<int32_t>(limits.sequences);
+    its.page_ids = layout.add<int32_t>(limits.page_ids);
+    its.positions = layout.add<int32_t>(limits.tokens);
+    its.tree_masks = layout.add<uint8_t>({limits.tokens, most_drafts});
   }
   const auto writer_step = layout.add<int64_t>(schedule->made.pages.count);
   const auto writer = layout.add<int64_t>(schedule->made.pages.count);
@@ -71,13 +71,13 @@ Status allocate_steps(fovea_schedule *schedule) {
   if (memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a schedule of %zu bytes", layout.size());
   for (int n = 0; n < 2; ++n) {
     RaggedStep &step = schedule->steps[n];
-    step.sequences = parts[n].sequences.in(memory);
-    step.units = parts[n].units.in(memory);
-    step.packs = parts[n].packs.in(memory);
-    step.merges = parts[n].merges.in(memory);
-    step.page_ids = parts[n].page_ids.in(memory);
-    step.positions = parts[n].positions.in(memory);
-    step.tree_masks = parts[n].tree_masks.in(memory);
+    step.sequences = places[n].sequences.in(memory);
+    step.units = places[n].units.in(memory);
+    step.packs = places[n].packs.in(memory);
+    step.merges = places[n].merges.in(memory);
+    step.page_ids = places[n].page_ids.in(memory);
+    step.positions = places[n].positions.in(memory);
+    step.tree_masks = places[n].tree_masks.in(memory);
   }
   schedule->writer_step = writer_step.in(memory);
   schedule->writer = writer.in(memory);
