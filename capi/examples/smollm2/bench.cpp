@@ -75,10 +75,15 @@ struct Figures {
   double cache_bytes = 0, held_bytes = 0;
 };
 
+// How often a case is repeated, of which the best counts.
+struct Repeats {
+  int prompts, decodes;
+};
+
 class Bench {
  public:
-  Bench(const Model &model, fovea_dtype cache)
-      : model_(model), cache_(cache), reads_(read_rate()), operations_(product_rate(model)) {}
+  Bench(const Model &model, fovea_dtype cache, Repeats repeats)
+      : model_(model), cache_(cache), repeats_(repeats), reads_(read_rate()), operations_(product_rate(model)) {}
 
   void print_head() const {
     std::printf(
@@ -96,7 +101,7 @@ class Bench {
     };
     run();
     const Times before = decoder.times();
-    const double time = best_of(7, run);
+    const double time = best_of(repeats_.prompts, run);
     const ModelSizes &s = model_.sizes();
     const double products = 2.0 * static_cast<double>(length) * static_cast<double>(matrix_elements()) +
                             2.0 * static_cast<double>(s.vocabulary * s.hidden);
@@ -119,7 +124,7 @@ class Bench {
     for (const fovea::Sequence &sequence : open) one.push_back({&sequence, std::span(tokens).first(1)});
     decoder.step(one);
     const Times before = decoder.times();
-    const double time = best_of(5, [&] {
+    const double time = best_of(repeats_.decodes, [&] {
       for (int n = 0; n < steps; ++n) decoder.step(one);
     });
     const auto count = static_cast<double>(sequences);
@@ -146,6 +151,7 @@ class Bench {
 
   const Model &model_;
   fovea_dtype cache_;
+  Repeats repeats_;
   double reads_, operations_;
 };
 
@@ -165,7 +171,7 @@ void print_decoding(const Bench &run, std::int64_t sequences, std::int64_t depth
 }  // namespace
 
 void bench(const Model &model, fovea_dtype cache) {
-  const Bench run(model, cache);
+  const Bench run(model, cache, {.prompts = 7, .decodes = 5});
   run.print_head();
   const Figures prompt = run.prompt(512);
   print("prompt of 512", prompt);
@@ -175,8 +181,9 @@ void bench(const Model &model, fovea_dtype cache) {
   print_decoding(run, 1, 4096);
 }
 
+// Fewer than alone, as rounds ask again; peer_engines.py does as many.
 void measure(const Model &model, fovea_dtype cache) {
-  const Bench run(model, cache);
+  const Bench run(model, cache, {.prompts = 4, .decodes = 3});
   std::string line;
   while (std::getline(std::cin, line)) {
     std::istringstream words(line);

@@ -1,111 +1,154 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The program smollm2 and OpenVINO in turns, on the same numbers: tokens per second, and their ratio to OpenVINO's.
+"""The program smollm2 and other engines in turns, on the same numbers: tokens per second, and how many times theirs.
 
     peers.py PROGRAM MODEL GGUF [ROUNDS]
 
-OpenVINO GenAI (package openvino-genai) opens the model's GGUF as it is. Each keeps its process, is asked case by case in turns and
-uses all processors; shown are medians of the rounds (5).
+Others are OpenVINO GenAI (package openvino-genai) and llama.cpp (package llama-cpp-python), as far as they are installed: see
+peer_engines.py. Each keeps its process and is asked case by case in turns, a round's first one being another each time. All use as
+many threads as there are processors for this process. Shown are medians of the rounds (5).
 """
-import os
+import dataclasses
+import importlib.metadata
+import importlib.util
+import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 CASES = ["prompt 1 512", "decode 1 512", "decode 8 512", "decode 1 4096"]
-STEPS = 32
+OURS = [("bf16", 16, "bf16"), ("i8", 8, "bf16"), ("i8", 8, "i8")]
+# The GGUF has 4 bits ("q4_1"), from which all other weights are made, ours too.
+LLAMA = [("f16", 16, "f16"), ("bf16", 16, "f16"), ("q8_0", 8, "f16"), ("q8_0", 8, "q8_0"), ("as it is", 4, "f16")]
 
 
-def tokens(sequences, depth):
-    return [[(1000 + 37 * at + 5 * n * at) % 49152 for at in range(depth)] for n in range(sequences)]
+class Ended(Exception):
+    pass
 
 
-def best(times, run):
-    taken = []
-    for _ in range(times):
-        begin = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - begin)
-    return min(taken)
-
-
-class OpenVino:
-    def __init__(self, path):
-        import openvino_genai
-
-        scheduler = openvino_genai.SchedulerConfig()
-        scheduler.cache_size, scheduler.max_num_batched_tokens = 2, 512  # GB; tokens of a step
-        scheduler.enable_prefix_caching = False  # each prompt is to be read
-        self.pipeline = openvino_genai.LLMPipeline(path, "CPU", scheduler_config=scheduler, INFERENCE_NUM_THREADS=os.cpu_count())
-
-    def generate(self, sequences, depth, count):
-        import numpy
-        import openvino
-        import openvino_genai
-
-        config = openvino_genai.GenerationConfig(max_new_tokens=count, ignore_eos=True, do_sample=False)
-        ids = numpy.array(tokens(sequences, depth), dtype=numpy.int64)
-        self.pipeline.generate(openvino_genai.TokenizedInputs(openvino.Tensor(ids), openvino.Tensor(numpy.ones_like(ids))), config)
-
-    def seconds(self, what, sequences, depth):
-        times = 3 if sequences * depth <= 512 else 2
-        prompts = best(times, lambda: self.generate(sequences, depth, 1))
-        if what == "prompt":
-            return prompts
-        return (best(times, lambda: self.generate(sequences, depth, 1 + STEPS)) - prompts) / STEPS
-
-
-def serve(gguf):
-    """Answers cases as `smollm2 MODEL measure` does, with the rate alone."""
-    answers = os.dup(1)
-    os.dup2(2, 1)  # what libraries say is no answer
-    peer = OpenVino(gguf)
-    for line in sys.stdin:
-        what, sequences, depth = line.split()
-        seconds = peer.seconds(what, int(sequences), int(depth))
-        count = int(depth) if what == "prompt" else int(sequences)
-        os.write(answers, f"{count / seconds:.1f}\n".encode())
-
-
+@dataclasses.dataclass
 class Engine:
-    def __init__(self, name, command):
-        self.name = name
+    """A process that answers lines; bits are its weights'."""
+    family: str
+    settings: str
+    bits: int
+    command: list
+
+    @property
+    def name(self):
+        return f"{self.family}, {self.settings}"
+
+    def start(self):
         self.said = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True)
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True)
 
     def rate(self, case):
-        print(case, file=self.process.stdin, flush=True)
-        line = self.process.stdout.readline()
+        try:
+            print(case, file=self.process.stdin, flush=True)
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
         if not line:
             self.said.seek(0)
-            sys.exit(f"{self.name} has ended: {self.said.read()[-1000:]}")
+            raise Ended(f"{self.name} has ended: {self.said.read()[-1000:]}")
         return float(line.split()[0])
 
+    def stop(self):
+        for pipe in (self.process.stdin, self.process.stdout, self.said):
+            pipe.close()
+        self.process.wait()
 
-def main(program, model, gguf, rounds=5):
-    running = [
-        Engine("OpenVINO", [sys.executable, __file__, "--serve", gguf]),
-        Engine("fovea, bf16", [program, model, "measure"]),
-        Engine("fovea, 8 bits", [program, "--weights", "i8", model, "measure"]),
-        Engine("fovea, 8 bits, cache too", [program, "--weights", "i8", "--cache", "i8", model, "measure"]),
-    ]
-    for case in CASES:
-        taken = [[] for _ in running]
-        for _ in range(int(rounds)):
-            for engine, rates in zip(running, taken):
-                rates.append(engine.rate(case))
-        medians = [statistics.median(rates) for rates in taken]
-        print(f"\n{case}")
-        for engine, rate in zip(running, medians):
-            print(f"  {engine.name:26} {rate:8.1f} tokens/s {rate / medians[0]:6.2f}", flush=True)
+
+def engines(program, model, gguf):
+    for weights, bits, cache in OURS:
+        options = ["--weights", weights, "--cache", cache]
+        yield Engine("fovea", f"weights {weights}, cache {cache}", bits, [program, *options, model, "measure"])
+    other = [sys.executable, str(pathlib.Path(__file__).with_name("peer_engines.py")), gguf]
+    if importlib.util.find_spec("openvino_genai"):
+        yield Engine("OpenVINO", "weights of 4 bits", 4, [*other, "openvino"])
+    if importlib.util.find_spec("llama_cpp"):
+        for weights, bits, cache in LLAMA:
+            name = "q4_1" if weights == "as it is" else weights
+            yield Engine("llama.cpp", f"weights {name}, cache {cache}", bits, [*other, "llama", weights, cache])
+
+
+def said_versions():
+    for name, package in (("OpenVINO GenAI", "openvino-genai"), ("llama.cpp of llama-cpp-python", "llama-cpp-python")):
+        try:
+            yield f"{name} {importlib.metadata.version(package)}"
+        except importlib.metadata.PackageNotFoundError:
+            yield f"{name}: not there{', --llama builds it' if 'llama' in package else ''}"
+
+
+def progress(text):
+    """Over the line before, on a terminal; nowhere else."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def turns(running, rounds):
+    """The engines of each round, the first of which moves on."""
+    for turn in range(rounds):
+        first = turn % len(running)
+        yield running[first:] + running[:first]
+
+
+def measured(running, case, rounds):
+    """The rates of each engine by its name."""
+    rates = {engine.name: [] for engine in running}
+    for turn, order in enumerate(turns(running, rounds), 1):
+        for engine in order:
+            progress(f"      {case}, round {turn} of {rounds}: {engine.name}")
+            rates[engine.name].append(engine.rate(case))
+    progress("")
+    return rates
+
+
+def rivals(running, medians):
+    """What ours is compared with: the fastest of several sets of the others, by what each set is called."""
+    sets = {"the best": lambda engine: True, "16 bits": lambda engine: engine.bits == 16,
+            "OpenVINO": lambda engine: engine.family == "OpenVINO", "llama.cpp": lambda engine: engine.family == "llama.cpp"}
+    others = [engine for engine in running if engine.family != "fovea"]
+    found = {}
+    for called, belongs in sets.items():
+        names = [engine.name for engine in others if belongs(engine)]
+        if names:
+            found[called] = max(names, key=medians.get)
+    return found
+
+
+def table(case, running, rates):
+    """Lines: each engine's rates; for ours how many times the fastest of the others; which those are."""
+    medians = {name: statistics.median(of) for name, of in rates.items()}
+    against = rivals(running, medians)
+    head = "".join(f"{'/ ' + called:>12}" for called in against)
+    yield f"{case:36} {'tokens/s':>9} {'lowest, highest':>17}{head}"
+    for engine in running:
+        of = rates[engine.name]
+        ratios = (f"{medians[engine.name] / medians[rival]:12.2f}" for rival in against.values() if engine.family == "fovea")
+        yield f"  {engine.name:34} {medians[engine.name]:9.1f} {min(of):8.1f} {max(of):8.1f}{''.join(ratios)}"
+    for called, rival in against.items():
+        what = {"the best": "of all others", "16 bits": "of the others with weights of 16 bits"}.get(called, f"of {called}'s")
+        yield f"  / {called}: the fastest {what}, {rival}"
+
+
+def main(program, model, gguf, rounds="5"):
+    running = list(engines(program, model, gguf))
+    print("\n".join(said_versions()), flush=True)
+    for engine in running:
+        engine.start()
+    try:
+        for case in CASES:
+            print("", *table(case, running, measured(running, case, int(rounds))), sep="\n", flush=True)
+    except Ended as ended:
+        progress("")
+        sys.exit(str(ended))
+    for engine in running:
+        engine.stop()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] == "--serve":
-        serve(sys.argv[2])
-    elif len(sys.argv) in (4, 5):
-        main(*sys.argv[1:])
-    else:
+    if len(sys.argv) not in (4, 5):
         sys.exit(__doc__)
+    main(*sys.argv[1:])

