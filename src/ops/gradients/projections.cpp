@@ -1,6 +1,8 @@
 #include "ops/gradients/projections.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 
 #include "ops/products/projection.hpp"
 #include "ops/products/row_copies.hpp"
@@ -76,6 +78,18 @@ bool has_gradient(const float *row, int64_t count) {
   return std::any_of(row, row + count, [](float x) { return x != 0.0f; });  // NaN too
 }
 
+bool is_finite(const float *row, int64_t count) {
+  return std::all_of(row, row + count, [](float x) { return std::isfinite(x); });
+}
+
+// Whether a side's rows are floats that lie evenly, one position's stride apart.
+bool lie_evenly(const ProjectedSide &side, int64_t batch) {
+  const HeadStrides &strides = side.rows.strides;
+  const int64_t of_head = side.length * strides.position;
+  return side.rows.dtype == Dtype::f32 && (side.heads == 1 || strides.head == of_head) &&
+         (batch == 1 || strides.batch == side.heads * of_head);
+}
+
 // Runs what a side's weight asks for. Lists that hold its tasks borrow it.
 class SideRun {
  public:
@@ -89,22 +103,28 @@ class SideRun {
         count_(side.row_count(batch)),
         compared_(side.compared_rows.in(block)),
         copies_(side.row_copy.in(block)),
-        block_(block) {}
+        block_(block),
+        in_place_(side.wants_weight && lie_evenly(side, batch)) {}
 
-  // Rows that nothing attended, or that attend nothing, may hold anything.
+  // Rows that nothing attended, or that attend nothing, may hold anything: then all are copied, and such are zeros. Else they
+  // are multiplied where they lie, if they can be.
   int64_t copy_tasks() const { return side_.wants_weight ? ceil_div(count_, rows_per_copy) : 0; }
+  void look(int64_t task) const {
+    const int64_t last = std::min((task + 1) * rows_per_copy, count_);
+    for (int64_t row = task * rows_per_copy; in_place_ && row < last; ++row) {
+      if (!gives(row) && !is_finite(static_cast<const float *>(at(row)), side_.dim)) in_place_ = false;
+    }
+  }
   void copy(int64_t task) const {
+    if (in_place_) return;
     const int64_t last = std::min((task + 1) * rows_per_copy, count_);
     for (int64_t row = task * rows_per_copy; row < last; ++row) {
       float *to = copies_ + row * side_.dim;
-      if (!has_gradient(compared_ + row * side_.compared_dim, side_.compared_dim)) {
+      if (gives(row)) {
+        context_.kernels->rowwise->widen_rows(at(row), side_.rows.dtype, 0, 1, side_.dim, to, 0);
+      } else {
         std::fill(to, to + side_.dim, 0.0f);
-        continue;
       }
-      const HeadRows &rows = side_.rows;
-      const int64_t head = row / side_.length;
-      const int64_t at = rows.strides.at(head / side_.heads, head % side_.heads, row % side_.length);
-      context_.kernels->rowwise->widen_rows(element_at(data_, rows.dtype, at), rows.dtype, 0, 1, side_.dim, to, 0);
     }
   }
 
@@ -118,10 +138,16 @@ class SideRun {
                    .out = gradients_.tensor[side_.gradient].data});
     }
     if (side_.wants_weight) {
-      run_product(context_, side_.weight_product,
-                  {.x = bilinear_ ? copies_ : compared_,
+      Product product = side_.weight_product;
+      const void *rows = copies_;
+      if (in_place_) {
+        rows = data_;
+        (bilinear_ ? product.x_column_stride : product.matrix.depth_stride) = side_.rows.strides.position;
+      }
+      run_product(context_, product,
+                  {.x = bilinear_ ? rows : compared_,
                    .copies = side_.weight_copies.in(block_),
-                   .matrix = bilinear_ ? compared_ : copies_,
+                   .matrix = bilinear_ ? compared_ : rows,
                    .panels = side_.weight_panels.in(block_),
                    .out = side_.weight_sums.in(block_)});
     }
@@ -149,6 +175,16 @@ class SideRun {
   }
 
  private:
+  // Whether a row has a gradient.
+  bool gives(int64_t row) const { return has_gradient(compared_ + row * side_.compared_dim, side_.compared_dim); }
+
+  // Of the caller's rows.
+  const void *at(int64_t row) const {
+    const HeadRows &rows = side_.rows;
+    const int64_t head = row / side_.length;
+    return element_at(data_, rows.dtype, rows.strides.at(head / side_.heads, head % side_.heads, row % side_.length));
+  }
+
   const Context &context_;
   const bool bilinear_;
   const ProjectedSide &side_;
@@ -157,6 +193,7 @@ class SideRun {
   const int64_t count_;
   float *const compared_, *const copies_;
   void *const block_;
+  mutable std::atomic<bool> in_place_;
 };
 
 }  // namespace
@@ -211,6 +248,9 @@ void run_projection_gradients(const Context &context, const ProjectionPlan &plan
       key(context, plan, plan.key, call, gradients, batch, block);
   const int64_t query_dim = call.tensor[query_operand].shape[call.tensor[query_operand].rank - 1];
   TaskList copies, stores;
+  if (plan.query.projects) copies.add(query.copy_tasks(), TaskBody::of<&SideRun::look>(query));
+  if (plan.key.projects) copies.add(key.copy_tasks(), TaskBody::of<&SideRun::look>(key));
+  copies.start_stage();
   if (plan.query.projects) copies.add(query.copy_tasks(), TaskBody::of<&SideRun::copy>(query));
   if (plan.key.projects) copies.add(key.copy_tasks(), TaskBody::of<&SideRun::copy>(key));
   run_tasks(context, plan.workers, copies);
