@@ -18,6 +18,7 @@
 
 #include "kernels/attention/many_rows.hpp"
 #include "kernels/scores/additive_gradients.hpp"
+#include "kernels/scores/additive_row_gradients.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -95,7 +96,12 @@ struct AdditiveManyRows : ManyRowsValues {
   FOVEA_NOINLINE static void gradient(const GradientJob<tile_rows> &job) {
     const Layout layout(padded_units(job.score.problem.sizes.compared_dim));
     float *query = job.score.query;
-    AdditiveGradients(job, {query, query + layout.first, query + layout.row_copies, query + layout.key_copies}).run();
+    const AdditiveUnits units = {query, query + layout.first, query + layout.row_copies, query + layout.key_copies};
+    if (job.score.table.count == 1) {
+      AdditiveRowGradients{job, units}.run();
+    } else {
+      AdditiveGradients(job, units).run();
+    }
   }
 
  private:
