@@ -7,7 +7,8 @@
 //     2.5 D + 2.5 Dv for each pair. On the same ports some 25 instructions for a vector of pairs, of which the exponential
 //     takes 14: at most 5 D / (5 D + 25) of the peak where D = Dv, 93 % at D 64. Loading a band of 64 rows, which is turned
 //     around for each split of the keys, takes about 2 %.
-//   backward_gaussian: two of the five products take differences, one instruction more each: 7 / 5 of the arithmetic.
+//   backward_gaussian: as the dot product, since pairs of these points are far but for few; two of the five products would take
+//     differences of near ones, one instruction more each, 7 / 5 of the arithmetic.
 //   backward_bilinear: as the dot product, and three products of the size of the projection: made again, its gradient for
 //     queries, that for the weight.
 //   backward_additive: the forward pass's score once more, and 11 instructions for each unit of a vector of pairs
@@ -214,7 +215,6 @@ class BackwardCall {
 // Additive: 11 instructions for the derivative of a unit, and about 5 for the unit itself.
 double least_seconds(const BackwardShape &shape, const Variant &variant) {
   const double peak = multiply_add_rate(variant.isa, variant.threads, probe_seconds());
-  if (shape.kind == FOVEA_SCORE_GAUSSIAN) return shape.flops() * 7 / 5 / peak;
   if (shape.kind != FOVEA_SCORE_ADDITIVE) return (shape.flops() + shape.projection_flops()) / peak;
   const double units = shape.pairs() * static_cast<double>(shape.units) / lanes_of(variant.isa) * 16;
   return units / (variant.threads * instruction_rate(variant.isa, probe_seconds())) +

@@ -205,9 +205,15 @@ TEST_SUITE("gradients bits") {
         CAPTURE(kind);
         CAPTURE(fewer);
         AttentionSizes sizes = {
-            .heads = 2, .kv_heads = 1, .query_len = 150, .key_len = 300, .head_dim = 8, .value_dim = 12};
+            .heads = 2, .kv_heads = 1, .query_len = 150, .key_len = 300, .head_dim = 20, .value_dim = 12};
         AttentionProblem many = make_scored(kind, sizes, 18, random);
         many.flags = FOVEA_QUERY_INVARIANT | FOVEA_CAUSAL | FOVEA_TOP_LEFT;
+        if (kind == FOVEA_SCORE_GAUSSIAN) {  // near and far pairs beside each other
+          for (const Tensor<float> *points : {&many.query, &many.key}) {
+            points->memory().thaw();
+            for_each_index(points->shape(), [&](const Shape &at) { points->at(at) += 2.6F; });
+          }
+        }
         const GradientTensors of_many = make_gradients(many, random);
         for_each_isa([&](const fovea_context *context) {
           const AttentionResult result = many.make_result(false);

@@ -139,6 +139,19 @@ TEST_SUITE("gradients numerics") {
     }
   }
 
+  TEST_CASE("Gaussian points of which about half are so near that differences are taken") {
+    Random random(base_seed());
+    for (const int64_t dim : {17, 20, 64}) {
+      for (const float offset : {1.5F, 2.6F}) {
+        AttentionProblem problem =
+            make(FOVEA_SCORE_GAUSSIAN, {.query_len = 40, .key_len = 110, .head_dim = dim, .value_dim = 4}, 0, random);
+        for_each_index(problem.query.shape(), [&](const Shape &at) { problem.query.at(at) += offset; });
+        for_each_index(problem.key.shape(), [&](const Shape &at) { problem.key.at(at) += offset; });
+        check(std::move(problem), random);
+      }
+    }
+  }
+
   TEST_CASE("Gaussian widths past the range in which points are compared as they are") {
     Random random(base_seed());
     for (const float factor : {1e-12f, 1e12f}) {

@@ -69,6 +69,7 @@ struct GradientWorker {
   Band bands[most_bands + 1];  // the last: a row by itself
   int64_t band_count = 0;
   bool keeps_raw, has_extras;
+  bool parts_pairs;  // near ones from far ones
   bool tile_is_known = false, tile_is_finite = false;
 
   static constexpr int64_t bands_of(int64_t head_dim, int64_t value_dim) {
@@ -116,7 +117,8 @@ struct GradientWorker {
     has_extras = task.part == GradientPart::gradients &&
                  (problem.logits.softcap != 0.0f || problem.score.inverse_squares != nullptr ||
                   gradients.wants_slopes || gradients.wants_widths);
-    keeps_raw = problem.logits.softcap != 0.0f || gradients.wants_widths;
+    parts_pairs = problem.score.kind == ScoreKind::gaussian && problem.score.key_scalars != nullptr;
+    keeps_raw = problem.logits.softcap != 0.0f || gradients.wants_widths || parts_pairs;
   }
 
   // Gives the band its arrays; returns where the next begin.
@@ -304,8 +306,9 @@ struct GradientWorker {
         .stride = key_stride,
         .query_sums = gradients.query.wanted ? band.query_sums : nullptr,
         .key_sums = gradients.key.wanted ? key_sums + key * key_stride : nullptr,
-        .vector_sums = task.vector_part};
-    score.gradient != nullptr ? score.gradient(&job) : pass_dot_gradients(job);
+        .vector_sums = task.vector_part,
+        .raw = parts_pairs ? raw : nullptr};
+    if (score.gradient == nullptr || score.gradient(&job)) pass_dot_gradients(job);
   }
 
   FOVEA_INLINE float *weight_sum(const QueryCursor &row) const {

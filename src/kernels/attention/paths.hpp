@@ -12,7 +12,9 @@ struct ScoreFunction {
   // Puts them there, in whatever form it likes.
   void (*load_queries)(const AttentionProblem &problem, const void *table, float *query);
   void (*score)(const void *job);
-  void (*gradient)(const void *job);  // null: that of a dot product, or not of this path
+  // Returns whether it has left gradients in the tile that are to be passed on as those of dot products. Null: all of them are,
+  // or not of this path.
+  bool (*gradient)(const void *job);
 };
 
 // The drivers of a path: many rows or few, of floats or of pairs.

@@ -33,6 +33,7 @@ struct GradientJob {
   float *query_sums;        // [d][row]; null: not wanted
   float *key_sums;          // [key][stride]; null: not wanted
   float *vector_sums;       // [unit], of the vector v of additive scores; null: not wanted
+  float *raw;               // raw scores, [key][row], to be written over; known of Gaussian ones whose keys have norms
 };
 
 template <class A, class B>
@@ -66,9 +67,9 @@ concept HasGradient = !Score::takes_pairs && requires {
 };
 
 template <class Score>
-constexpr auto gradient_of() -> void (*)(const void *) {
+constexpr auto gradient_of() -> bool (*)(const void *) {
   if constexpr (HasGradient<Score> && requires(const GradientJob<Score::tile_rows> &job) { Score::gradient(job); }) {
-    return [](const void *job) { Score::gradient(*static_cast<const GradientJob<Score::tile_rows> *>(job)); };
+    return [](const void *job) { return Score::gradient(*static_cast<const GradientJob<Score::tile_rows> *>(job)); };
   } else {
     return nullptr;
   }

@@ -93,7 +93,7 @@ struct AdditiveManyRows : ManyRowsValues {
     }
   }
 
-  FOVEA_NOINLINE static void gradient(const GradientJob<tile_rows> &job) {
+  FOVEA_NOINLINE static bool gradient(const GradientJob<tile_rows> &job) {
     const Layout layout(padded_units(job.score.problem.sizes.compared_dim));
     float *query = job.score.query;
     const AdditiveUnits units = {query, query + layout.first, query + layout.row_copies, query + layout.key_copies};
@@ -102,6 +102,7 @@ struct AdditiveManyRows : ManyRowsValues {
     } else {
       AdditiveGradients(job, units).run();
     }
+    return false;
   }
 
  private:

@@ -14,9 +14,9 @@
 
 #include <math.h>
 
-#include "kernels/attention/weighted_rows.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/scores/dot.hpp"
+#include "kernels/scores/gaussian_gradients.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -97,79 +97,11 @@ struct Gaussian : Points {
     job.query[0] = all_near ? 1.0f : 0.0f;
   }
 
-  // dq += ds (k - q), dk += ds (q - k): differences are taken first, so that nothing cancels where points are near. That is one
-  // instruction more for each multiply-add, as in take_differences.
-  FOVEA_NOINLINE static void gradient(const GradientJob<tile_rows> &job) {
-    if (job.query_sums != nullptr) pass_to_queries(job);
-    if (job.key_sums != nullptr) pass_to_keys(job);
+  FOVEA_NOINLINE static bool gradient(const GradientJob<tile_rows> &job) {
+    return GaussianGradients(job, job.score.query + quarters_at, job.score.query + queries_at).run();
   }
 
  private:
-  static constexpr int block = has_32_registers ? 8 : 4;
-
-  // So many features of a register of rows; keys are broadcast.
-  template <int features>
-  FOVEA_INLINE static void add_to_queries(const GradientJob<tile_rows> &job, int64_t v, int64_t d) {
-    const RowSpan &keys = job.score.keys;
-    const float *query = job.score.query + queries_at + d * tile_rows + v * lanes;
-    const float *grads = job.score.tile.scores + v * lanes;
-    Float q[features];
-    unroll<features>([&](auto i) FOVEA_INLINE_BODY { q[i] = load(query + i * tile_rows); });
-    Block<features, 1> sums;
-    const int64_t start = job.score.tile.key % value_chain;  // chains are those of all keys
-    sum_in_chains(
-        sums, start, start + job.score.tile.keys, value_chain, [&](int64_t at, int64_t count) FOVEA_INLINE_BODY {
-          for (int64_t j = at - start; j < at - start + count; ++j) {
-            const Float grad = load(grads + j * tile_rows);
-            const float *key = keys.row(j) + d;
-            unroll<features>(
-                [&](auto i) FOVEA_INLINE_BODY { sums.at[i] = multiply_add(grad, splat(key[i]) - q[i], sums.at[i]); });
-          }
-        });
-    float *to = job.query_sums + d * tile_rows + v * lanes;
-    unroll<features>([&](auto i)
-                         FOVEA_INLINE_BODY { store(to + i * tile_rows, load(to + i * tile_rows) + sums.at[i]); });
-  }
-
-  FOVEA_INLINE static void pass_to_queries(const GradientJob<tile_rows> &job) {
-    const int64_t dim = job.score.problem.sizes.compared_dim;
-    for (int64_t v = 0; v < job.score.tile.vectors; ++v) {
-      int64_t d = 0;
-      for (; d + block <= dim; d += block) add_to_queries<block>(job, v, d);
-      for (; d < dim; ++d) add_to_queries<1>(job, v, d);
-    }
-  }
-
-  // A register of features of so many keys; gradients are broadcast. Behind the last feature there is anything.
-  template <int count>
-  FOVEA_INLINE static void add_to_keys(const GradientJob<tile_rows> &job, int64_t j, int64_t d, int64_t width) {
-    const float *grads = job.score.tile.scores + j * tile_rows;
-    Float k[count];
-    unroll<count>([&](auto i) FOVEA_INLINE_BODY { k[i] = load_partial(job.score.keys.row(j + i) + d, width); });
-    Block<count, 1> sums;
-    sum_in_chains(sums, 0, job.score.table.count, row_chain, [&](int64_t first, int64_t some) FOVEA_INLINE_BODY {
-      for (int64_t r = first; r < first + some; ++r) {
-        const Float q = load(job.query_rows + r * job.stride + d);
-        unroll<count>([&](auto i) FOVEA_INLINE_BODY {
-          sums.at[i] = multiply_add(splat(grads[i * tile_rows + r]), q - k[i], sums.at[i]);
-        });
-      }
-    });
-    float *to = job.key_sums + j * job.stride + d;
-    unroll<count>([&](auto i)
-                      FOVEA_INLINE_BODY { store(to + i * job.stride, load(to + i * job.stride) + sums.at[i]); });
-  }
-
-  FOVEA_INLINE static void pass_to_keys(const GradientJob<tile_rows> &job) {
-    const int64_t dim = job.score.problem.sizes.compared_dim;
-    for (int64_t d = 0; d < dim; d += lanes) {
-      const int64_t width = min_of(lanes, dim - d);
-      int64_t j = 0;
-      for (; j + block <= job.score.tile.keys; j += block) add_to_keys<block>(job, j, d, width);
-      for (; j < job.score.tile.keys; ++j) add_to_keys<1>(job, j, d, width);
-    }
-  }
-
   // body(ScoreBlock) for all of a tile, each register of rows over no more keys than it attends. Differences are two
   // instructions for each multiply-add: four keys by one register of rows keep two ports busy, by two they are loaded half as often.
   template <class Body>
