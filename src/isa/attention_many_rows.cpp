@@ -8,7 +8,7 @@ namespace {
 
 void pass_gradients(const ScoreFunction &score, const ScoreFunction &dot, const GradientTask &task) {
   if (task.part == GradientPart::bias) return run_bias(score, dot, task);
-  GradientWorker(score, dot, task).run();
+  GradientDriver(score, dot, task).run();
 }
 
 }  // namespace
@@ -17,6 +17,6 @@ void pass_gradients(const ScoreFunction &score, const ScoreFunction &dot, const 
 namespace fovea {
 extern const PathKernels FOVEA_KERNELS(many_rows) = FOVEA_ISA::many_rows_kernels<FOVEA_ISA::ManyRowsValues>;
 extern const GradientKernels FOVEA_KERNELS(gradients) = {.run = FOVEA_ISA::pass_gradients,
-                                                         .scratch_floats = FOVEA_ISA::GradientWorker::scratch_floats,
-                                                         .key_floats = FOVEA_ISA::GradientWorker::key_floats};
+                                                         .scratch_floats = FOVEA_ISA::GradientDriver::scratch_floats,
+                                                         .key_floats = FOVEA_ISA::GradientDriver::key_floats};
 }  // namespace fovea

@@ -1,4 +1,4 @@
-// The gradient of attention's bias, a block of queries and keys at a time: gradients of logits, made as the worker of the backward
+// The gradient of attention's bias, a block of queries and keys at a time: gradients of logits, made as the driver of the backward
 // pass makes them, and summed up over whatever axes the bias has only one element along, in their order.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace {
 
 // sums[key of the task][row] become elements of the bias's gradient.
 inline void store_bias(const GradientTask &task, const float *sums, int64_t row_count) {
-  constexpr int64_t rows = GradientWorker::rows;
+  constexpr int64_t rows = GradientDriver::rows;
   const BiasBlock &block = task.bias;
   const int64_t count = task.scores.key_end - task.scores.key_begin;
   with_element(block.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
@@ -33,11 +33,11 @@ inline void store_bias(const GradientTask &task, const float *sums, int64_t row_
 
 // One block of the bias's gradient: all that is added up for it, in order.
 inline void run_bias(const ScoreFunction &score, const ScoreFunction &dot, GradientTask task) {
-  constexpr int64_t rows = GradientWorker::rows;
+  constexpr int64_t rows = GradientDriver::rows;
   const AttentionSizes &sizes = task.problem->scores.sizes;
   const BiasBlock &block = task.bias;
   float *sums = static_cast<float *>(task.scores.scratch) +
-                GradientWorker::scratch_floats(score, sizes.compared_dim, sizes.value_dim);
+                GradientDriver::scratch_floats(score, sizes.compared_dim, sizes.value_dim);
   const int64_t count = task.scores.key_end - task.scores.key_begin;
   memset(sums, 0, static_cast<size_t>(count * rows) * sizeof(float));
   for (int64_t batch = block.batch; batch < block.batch_end; ++batch) {
@@ -47,7 +47,7 @@ inline void run_bias(const ScoreFunction &score, const ScoreFunction &dot, Gradi
         task.scores.kv_head = head / sizes.group;
         task.scores.row_begin = head % sizes.group * sizes.query_len + query;
         task.scores.row_count = min_of(rows, block.query_end - query);
-        GradientWorker(score, dot, task).add_bias(sums);
+        GradientDriver(score, dot, task).add_bias(sums);
       }
     }
   }

@@ -30,7 +30,7 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-struct GradientWorker {
+struct GradientDriver {
   using Path = ManyRowsValues;
   static constexpr int64_t rows = Path::tile_rows;
   static constexpr int64_t keys = Path::tile_keys;
@@ -93,7 +93,7 @@ struct GradientWorker {
     return static_cast<float *>(task.scores.scratch) + 3 * keys * rows;
   }
 
-  FOVEA_INLINE GradientWorker(const ScoreFunction &its, const ScoreFunction &products, const GradientTask &t)
+  FOVEA_INLINE GradientDriver(const ScoreFunction &its, const ScoreFunction &products, const GradientTask &t)
       : score(its),
         dot(products),
         task(t),

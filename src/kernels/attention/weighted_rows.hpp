@@ -34,7 +34,7 @@ FOVEA_NOINLINE void add_weighted_rows(float *sums, const ScoreTile &tile, const 
 }
 
 // Gradients of scores that are dot products: dq += ds k, dk += ds q. They are the sums that attention itself makes, and are
-// compiled once, with the worker of gradients.
+// compiled once, with the driver of gradients.
 inline void pass_dot_gradients(const GradientJob<ManyRowsValues::tile_rows> &job) {
   constexpr int64_t rows = ManyRowsValues::tile_rows;
   const ScoreTile &tile = job.score.tile;
