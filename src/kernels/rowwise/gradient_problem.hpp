@@ -73,6 +73,7 @@ struct NormGradientRows {
   double epsilon;
   NormKind kind;
   float weight_raise;  // is added to every weight
+  bool from_memory;    // rows are thought to lie in memory, not in caches
   // [dim], to which the rows' gradients are added; or null.
   float *weight_sums;
   float *bias_sums;

@@ -1,14 +1,16 @@
-// Gradients of layer and RMS normalisation, row by row. With z = (y - mean) r and g = grad_out weight:
+// Gradients of layer and RMS normalisation. With z = (y - mean) r and g = grad_out weight:
 //
 //   grad_y = r (g - mean(g) - z mean(g z)) + grad_sum,  without mean(g) where there is no mean
 //   weight_sums += grad_out z      bias_sums += grad_out
 //
-// The row's mean and variance are taken as layer_norm.hpp has them, from chunks that have become floats in the first-level cache;
-// a row of one chunk is read from memory once, a longer one three times. Rows whose squares leave the range of float32 are
-// computed in float64.
+// Two rows at a time: for each, mean and variance as layer_norm.hpp has them, from chunks of floats, then the sums of g and g z;
+// then, for both together, all that is written. A row of one chunk is read from memory once, a longer one three times. A vector of
+// a row takes 8.5 loads, 2 stores and 18.5 additions, products and multiply-adds: 5 cycles where a processor does two loads and
+// four of these in one. Rows whose squares leave the range of float32 are computed in float64.
 #pragma once
 
 #include "kernels/pieces.hpp"
+#include "kernels/prefetch.hpp"
 #include "kernels/rowwise/gradient_problem.hpp"
 #include "kernels/rowwise/layer_norm_widened.hpp"
 
@@ -33,78 +35,122 @@ FOVEA_INLINE NormRows as_norm_rows(const NormGradientRows &rows) {
           .kind = rows.kind};
 }
 
-// A chunk of a row as floats.
-struct NormGradientChunk {
-  alignas(64) float y[norm_chunk], grad_floats[norm_chunk], weight_floats[norm_chunk], sum_floats[norm_chunk];
-  const float *grad = nullptr;
-  const float *weight = nullptr;  // null: ones
+// So many rows share the loads of weights, and those and stores of sums. Rows from memory go one by one: fewer streams.
+constexpr int rows_together = 2;
 
-  void read_gradient(const NormGradientRows &rows, const NormGradientRow &row, int64_t begin, int64_t count) {
-    grad = read_piece(row.grad_out, rows.types.grad_out, begin, count, grad_floats);
-    if (rows.weight != nullptr) weight = read_piece(rows.weight, rows.types.weight, begin, count, weight_floats);
+// Where chunks of rows and weights become floats.
+struct NormGradientRoom {
+  alignas(64) float y[rows_together][norm_chunk], grad[rows_together][norm_chunk], more[rows_together][norm_chunk];
+  alignas(64) float weight[norm_chunk], unused_sums[norm_chunk];
+};
+
+// Weights that are not given are ones, and never raised.
+FOVEA_INLINE float raise_of(const NormGradientRows &rows) {
+  return rows.weight == nullptr ? weight_as_it_is : rows.weight_raise;
+}
+
+// A row on its way, and a chunk of it as floats.
+struct NormGradientWork {
+  const NormGradientRow *row;
+  NormScale scale;
+  float mean_of_g = 0, moment_of_g = 0;
+  const float *y = nullptr, *grad = nullptr;
+};
+
+// Columns of a row whose turn comes later.
+struct RowAhead {
+  const char *x, *grad;
+  int64_t x_bytes, grad_bytes;  // of an element
+
+  FOVEA_INLINE void prefetch(int64_t first, int64_t end) const {
+    for (int64_t i = first; i < end; i += line_floats) {
+      __builtin_prefetch(x + i * x_bytes, 0, 2);
+      __builtin_prefetch(grad + i * grad_bytes, 0, 2);
+    }
   }
 };
 
-// y becomes z, sums grow; adds up g and g z.
-FOVEA_NOINLINE void add_norm_sums(const NormGradientRows &rows, const NormScale &scale, NormGradientChunk &chunk,
-                                  int64_t begin, int64_t count, double *sum, double *moment) {
-  const Float mean = splat(scale.mean), factor = splat(scale.scale), shift = splat(scale.shift);
-  const Float raise = splat(rows.weight_raise);
-  float *weight_sums = rows.weight_sums == nullptr ? nullptr : rows.weight_sums + begin;
-  float *bias_sums = rows.bias_sums == nullptr ? nullptr : rows.bias_sums + begin;
-  RowSum g_sum, gz_sum;
-  for_each_register(count, [&](int64_t i, int64_t width) FOVEA_INLINE_BODY {
-    const Float z = multiply_add(load_up_to(chunk.y + i, width) - mean, factor, shift);
-    store_up_to(chunk.y + i, z, width);
-    const Float grad = load_up_to(chunk.grad + i, width);
-    if (weight_sums != nullptr) {
-      store_up_to(weight_sums + i, multiply_add(grad, z, load_up_to(weight_sums + i, width)), width);
-    }
-    if (bias_sums != nullptr) store_up_to(bias_sums + i, load_up_to(bias_sums + i, width) + grad, width);
-    const Float g = chunk.weight == nullptr ? grad : grad * (load_up_to(chunk.weight + i, width) + raise);
-    g_sum.first = g_sum.first + g;
-    gz_sum.first = multiply_add(g, z, gz_sum.first);
-  });
-  g_sum.finish_piece();
-  gz_sum.finish_piece();
-  *sum += g_sum.total;
-  *moment += gz_sum.total;
+// Adds g and g z of a chunk: three chains of each, as many as registers hold.
+// `next`: what row after these two is asked for meanwhile, or this one again.
+FOVEA_NOINLINE void add_up_g(const NormGradientWork &work, const float *weight, float weight_raise, int64_t count,
+                             const RowAhead &next, double *sum, double *moment) {
+  constexpr int chains = 3;
+  const Float mean = splat(work.scale.mean), factor = splat(work.scale.scale), shift = splat(work.scale.shift);
+  const Float raise = splat(weight_raise);
+  const float *y = work.y, *grad = work.grad;
+  Float of_g[chains], of_gz[chains];
+  unroll<chains>([&](auto v) FOVEA_INLINE_BODY { of_g[v] = of_gz[v] = zero(); });
+  const auto add = [&](auto v, int64_t i, int64_t width) FOVEA_INLINE_BODY {
+    const Float z = multiply_add(load_up_to(y + i, width) - mean, factor, shift);
+    const Float g = load_up_to(grad + i, width) * (load_up_to(weight + i, width) + raise);
+    of_g[v] = of_g[v] + g;
+    of_gz[v] = multiply_add(g, z, of_gz[v]);
+  };
+  int64_t i = 0;
+  for (; i + chains * lanes <= count; i += chains * lanes) {
+    next.prefetch(i, i + chains * lanes);
+    unroll<chains>([&](auto v) FOVEA_INLINE_BODY { add(v, i + v * lanes, lanes); });
+  }
+  for (; i < count; i += lanes) add(Index<0>{}, i, min_of(count - i, lanes));
+  *sum += static_cast<double>(horizontal_sum(of_g[0] + of_g[1] + of_g[2]));
+  *moment += static_cast<double>(horizontal_sum(of_gz[0] + of_gz[1] + of_gz[2]));
 }
 
-// r (g - mean - z moment) + grad_sum, from a chunk whose y is z.
-FOVEA_NOINLINE void put_norm_gradient(const NormGradientRows &rows, const NormGradientRow &row, float r,
-                                      float mean_of_g, float moment_of_g, NormGradientChunk &chunk, int64_t begin,
-                                      int64_t count) {
-  const Float mean = splat(mean_of_g), moment = splat(moment_of_g), factor = splat(r), raise = splat(rows.weight_raise);
-  const float *more =
-      row.grad_sum == nullptr ? nullptr : read_piece(row.grad_sum, rows.types.grad_sum, begin, count, chunk.sum_floats);
-  float *to = written_piece(row.grad_x, rows.types.grad_x, begin, chunk.y);
-  for_each_register(count, [&](int64_t i, int64_t width) FOVEA_INLINE_BODY {
-    const Float z = load_up_to(chunk.y + i, width), grad = load_up_to(chunk.grad + i, width);
-    const Float g = chunk.weight == nullptr ? grad : grad * (load_up_to(chunk.weight + i, width) + raise);
-    const Float all = (multiply_add(-z, moment, g) - mean) * factor;
-    store_up_to(to + i, more == nullptr ? all : all + load_up_to(more + i, width), width);
+// Sums grow by a chunk of `count` rows, in their order, and r (g - mean - z moment) + grad_sum is written.
+template <int count>
+FOVEA_NOINLINE void put_norm_gradients(const NormGradientRows &rows, const NormGradientWork *work, const float *weight,
+                                       int64_t begin, int64_t columns, NormGradientRoom &room) {
+  float *weight_sums = rows.weight_sums == nullptr ? room.unused_sums : rows.weight_sums + begin;
+  float *bias_sums = rows.bias_sums == nullptr ? room.unused_sums : rows.bias_sums + begin;
+  const Float raise = splat(raise_of(rows));
+  const bool writes = work[0].row->grad_x != nullptr, adds = work[0].row->grad_sum != nullptr;
+  Float mean[count], factor[count], shift[count], mean_of_g[count], minus_moment[count];
+  const float *more[count], *y[count], *grads[count];
+  float *to[count];
+  unroll<count>([&](auto r) FOVEA_INLINE_BODY {
+    const NormGradientWork &its = work[r];
+    mean[r] = splat(its.scale.mean), factor[r] = splat(its.scale.scale), shift[r] = splat(its.scale.shift);
+    mean_of_g[r] = splat(its.mean_of_g), minus_moment[r] = splat(-its.moment_of_g);
+    y[r] = its.y, grads[r] = its.grad;
+    more[r] = adds ? read_piece(its.row->grad_sum, rows.types.grad_sum, begin, columns, room.more[r]) : nullptr;
+    to[r] = writes ? written_piece(its.row->grad_x, rows.types.grad_x, begin, room.more[r]) : room.more[r];
   });
-  put_piece(to, row.grad_x, rows.types.grad_x, begin, count);
+  for_each_register(columns, [&](int64_t i, int64_t width) FOVEA_INLINE_BODY {
+    const Float its_weight = load_up_to(weight + i, width) + raise;
+    Float weight_sum = load_up_to(weight_sums + i, width), bias_sum = load_up_to(bias_sums + i, width);
+    unroll<count>([&](auto r) FOVEA_INLINE_BODY {
+      const Float z = multiply_add(load_up_to(y[r] + i, width) - mean[r], factor[r], shift[r]);
+      const Float grad = load_up_to(grads[r] + i, width);
+      weight_sum = multiply_add(grad, z, weight_sum);
+      bias_sum = bias_sum + grad;
+      const Float all = (multiply_add(z, minus_moment[r], grad * its_weight) - mean_of_g[r]) * factor[r];
+      store_up_to(to[r] + i, adds ? all + load_up_to(more[r] + i, width) : all, width);
+    });
+    store_up_to(weight_sums + i, weight_sum, width);
+    store_up_to(bias_sums + i, bias_sum, width);
+  });
+  if (!writes) return;
+  unroll<count>([&](auto r)
+                    FOVEA_INLINE_BODY { put_piece(to[r], work[r].row->grad_x, rows.types.grad_x, begin, columns); });
 }
 
 // All of a row in float64, element by element.
-FOVEA_NOINLINE void norm_gradient_in_float64(const NormGradientRows &rows, const NormGradientRow &row) {
-  NormGradientChunk chunk;
-  const NormRows forward = as_norm_rows(rows);
-  // y is x + residual in float64: floats' sum may be infinite.
-  alignas(64) float residual[norm_chunk];
+FOVEA_NOINLINE void norm_gradient_in_float64(const NormGradientRows &rows, const NormGradientRow &row,
+                                             NormGradientRoom &room) {
   const auto for_each = [&](const auto &body, const auto &end_chunk) {
     for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
       const int64_t count = min_of(norm_chunk, rows.dim - begin);
-      const float *x = read_piece(row.x, forward.types.x, begin, count, chunk.y);
+      // y is x + residual in float64: floats' sum may be infinite.
+      const float *x = read_piece(row.x, rows.types.x, begin, count, room.y[0]);
       const float *more =
-          row.residual == nullptr ? nullptr : read_piece(row.residual, rows.types.residual, begin, count, residual);
-      chunk.read_gradient(rows, row, begin, count);
+          row.residual == nullptr ? nullptr : read_piece(row.residual, rows.types.residual, begin, count, room.y[1]);
+      const float *grad = read_piece(row.grad_out, rows.types.grad_out, begin, count, room.grad[0]);
+      const float *weights =
+          rows.weight == nullptr ? nullptr : read_piece(rows.weight, rows.types.weight, begin, count, room.weight);
       for (int64_t i = 0; i < count; ++i) {
         const auto y = static_cast<double>(x[i]) + (more == nullptr ? 0.0 : static_cast<double>(more[i]));
-        const auto weight = chunk.weight == nullptr ? 1.0f : chunk.weight[i] + rows.weight_raise;
-        body(begin, i, y, static_cast<double>(chunk.grad[i]), static_cast<double>(weight));
+        const auto weight = weights == nullptr ? 1.0f : weights[i] + rows.weight_raise;
+        body(begin, i, y, static_cast<double>(grad[i]), static_cast<double>(weight));
       }
       end_chunk(begin, count);
     }
@@ -127,62 +173,96 @@ FOVEA_NOINLINE void norm_gradient_in_float64(const NormGradientRows &rows, const
       nothing);
   if (row.grad_x == nullptr) return;
   const double centre = rows.kind == NormKind::rms ? 0.0 : of_g / n;
-  alignas(64) float floats[norm_chunk];
+  float *floats = room.grad[1];
   for_each(
       [&](int64_t, int64_t i, double y, double grad, double weight) {
         floats[i] = static_cast<float>(r * (grad * weight - centre - (y - mean) * r * (of_gz / n)));
       },
       [&](int64_t begin, int64_t count) {
         if (row.grad_sum != nullptr) {
-          const float *more = read_piece(row.grad_sum, rows.types.grad_sum, begin, count, chunk.sum_floats);
+          const float *more = read_piece(row.grad_sum, rows.types.grad_sum, begin, count, room.more[0]);
           for (int64_t i = 0; i < count; ++i) floats[i] += more[i];
         }
         narrow_row(floats, count, element_at(row.grad_x, rows.types.grad_x, begin), rows.types.grad_x);
       });
 }
 
-void norm_gradient_rows(const NormGradientRows &rows) {
-  NormGradientChunk chunk;
-  const NormRows forward = as_norm_rows(rows);
+// y of a chunk, and its sum if that is wanted.
+FOVEA_NOINLINE float read_y(const NormGradientRows &rows, int64_t begin, int64_t count, bool summed, float *room,
+                            NormGradientWork &work) {
+  const NormGradientRow &row = *work.row;
+  if (rows.types.x == Dtype::f32 && row.residual == nullptr) {
+    work.y = static_cast<const float *>(row.x) + begin;
+    return summed ? chunk_sum(NormInput<float, void>(work.y, nullptr), 0, count, NothingElse()) : 0.0f;
+  }
+  work.y = room;
+  return widen_chunk(as_norm_rows(rows), {.x = row.x, .residual = row.residual, .out = nullptr}, begin, count, room);
+}
+
+// The first one or two rows of those left: sums over each first; then chunk by chunk what needs them, for both.
+FOVEA_INLINE void norm_gradients_together(const NormGradientRows &rows, const NormGradientRow *row, int64_t rows_left,
+                                          NormGradientRoom &room) {
+  const int64_t together = rows.from_memory ? 1 : rows_together, count = min_of(rows_left, together);
   const double share = 1.0 / static_cast<double>(rows.dim);
-  const bool stays = rows.dim <= norm_chunk;
-  for (int64_t r = 0; r < rows.count; ++r) {
-    const NormGradientRow &row = rows.row[r];
-    const NormRow its = {.x = row.x, .residual = row.residual, .out = nullptr};
-    const auto for_each_chunk = [&](const auto &body) {
-      for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) body(begin, min_of(norm_chunk, rows.dim - begin));
-    };
+  const bool is_rms = rows.kind == NormKind::rms, stays = rows.dim <= norm_chunk;
+  const float *weight = room.weight;
+  const auto for_each_chunk = [&](const auto &body) FOVEA_INLINE_BODY {
+    for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) body(begin, min_of(norm_chunk, rows.dim - begin));
+  };
+  NormGradientWork work[rows_together];
+  const NormGradientRow *in_float64[rows_together];
+  int64_t fitting = 0, others = 0;
+  const auto read = [&](int64_t i, int64_t begin, int64_t columns) FOVEA_INLINE_BODY {
+    const NormGradientRow &its = *work[i].row;
+    if (!stays) read_y(rows, begin, columns, false, room.y[i], work[i]);
+    work[i].grad = read_piece(its.grad_out, rows.types.grad_out, begin, columns, room.grad[i]);
+    if (rows.weight != nullptr) weight = read_piece(rows.weight, rows.types.weight, begin, columns, room.weight);
+  };
+  for (int64_t i = 0; i < count; ++i) {
+    NormGradientWork &its = work[fitting];
+    its.row = row + i;
     Moments moments;
-    for_each_chunk([&](int64_t begin, int64_t count) {
-      const float sum = widen_chunk(forward, its, begin, count, chunk.y);
-      const Moments more = widened_moments(rows.kind, chunk.y, count, sum);
+    for_each_chunk([&](int64_t begin, int64_t columns) FOVEA_INLINE_BODY {
+      const float sum = read_y(rows, begin, columns, !is_rms, room.y[fitting], its);
+      const Moments more = widened_moments(rows.kind, its.y, columns, sum);
       begin == 0 ? void(moments = more) : moments.merge(more);
     });
     const double spread = moments.squares * share + rows.epsilon;
     if (!fits_floats(spread)) {
-      norm_gradient_in_float64(rows, row);
+      in_float64[others++] = its.row;
       continue;
     }
-    const NormScale scale(moments, spread, rows.kind);
+    its.scale = NormScale(moments, spread, rows.kind);
+    ++fitting;
+  }
+  for (int64_t i = 0; i < fitting; ++i) {
     double sum = 0.0, moment = 0.0;
-    for_each_chunk([&](int64_t begin, int64_t count) {
-      if (!stays) widen_chunk(forward, its, begin, count, chunk.y);
-      chunk.read_gradient(rows, row, begin, count);
-      add_norm_sums(rows, scale, chunk, begin, count, &sum, &moment);
+    for_each_chunk([&](int64_t begin, int64_t columns) FOVEA_INLINE_BODY {
+      read(i, begin, columns);
+      const NormGradientRow &later = row[i + together < rows_left ? i + together : i];
+      const RowAhead next = {.x = static_cast<const char *>(element_at(later.x, rows.types.x, begin)),
+                             .grad = static_cast<const char *>(element_at(later.grad_out, rows.types.grad_out, begin)),
+                             .x_bytes = bytes_of(rows.types.x),
+                             .grad_bytes = bytes_of(rows.types.grad_out)};
+      if (row->grad_x != nullptr) add_up_g(work[i], weight, raise_of(rows), columns, next, &sum, &moment);
     });
-    if (row.grad_x == nullptr) continue;
-    const auto mean_of_g = static_cast<float>(rows.kind == NormKind::rms ? 0.0 : sum * share);
-    for_each_chunk([&](int64_t begin, int64_t count) {
-      if (!stays) {
-        widen_chunk(forward, its, begin, count, chunk.y);
-        chunk.read_gradient(rows, row, begin, count);
-        const Float mean = splat(scale.mean), factor = splat(scale.scale), shift = splat(scale.shift);
-        for (int64_t i = 0; i < count; i += lanes) {
-          store(chunk.y + i, multiply_add(load(chunk.y + i) - mean, factor, shift));
-        }
-      }
-      put_norm_gradient(rows, row, scale.scale, mean_of_g, static_cast<float>(moment * share), chunk, begin, count);
-    });
+    work[i].mean_of_g = static_cast<float>(is_rms ? 0.0 : sum * share);
+    work[i].moment_of_g = static_cast<float>(moment * share);
+  }
+  for_each_chunk([&](int64_t begin, int64_t columns) FOVEA_INLINE_BODY {
+    for (int64_t i = 0; i < fitting && !stays; ++i) read(i, begin, columns);
+    if (fitting == 2) put_norm_gradients<2>(rows, work, weight, begin, columns, room);
+    if (fitting == 1) put_norm_gradients<1>(rows, work, weight, begin, columns, room);
+  });
+  for (int64_t i = 0; i < others; ++i) norm_gradient_in_float64(rows, *in_float64[i], room);
+}
+
+void norm_gradient_rows(const NormGradientRows &rows) {
+  NormGradientRoom room;
+  if (rows.weight == nullptr) fill_run(room.weight, min_of(rows.dim, norm_chunk), 1.0f);
+  fill_run(room.unused_sums, min_of(rows.dim, norm_chunk), 0.0f);
+  for (int64_t r = 0; r < rows.count; r += rows.from_memory ? 1 : rows_together) {
+    norm_gradients_together(rows, rows.row + r, rows.count - r, room);
   }
 }
 

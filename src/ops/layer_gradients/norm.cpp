@@ -11,6 +11,7 @@ namespace fovea {
 namespace {
 
 constexpr double cycles_per_element = 3.0;
+constexpr int64_t cached_bytes = 16 << 20;  // x and the gradients of this size are thought to lie in memory
 
 enum Operand { x_rows, residual_rows, grad_out_rows, grad_sum_rows, grad_x_rows, operands };
 
@@ -28,6 +29,10 @@ Status run(const Context &context, const NormGradientOperands &given, const Norm
   const auto type = [&](const fovea_tensor *tensor) {
     return tensor == nullptr ? Dtype::f32 : static_cast<Dtype>(tensor->dtype);
   };
+  int64_t bytes = 0;
+  for (const fovea_tensor *tensor : tensors) {
+    if (tensor != nullptr) bytes += rows.count * dim * bytes_of(type(tensor));
+  }
   const NormGradientRows all = {.row = nullptr,
                                 .count = 0,
                                 .dim = dim,
@@ -41,6 +46,7 @@ Status run(const Context &context, const NormGradientOperands &given, const Norm
                                 .epsilon = settings.epsilon,
                                 .kind = settings.kind,
                                 .weight_raise = settings.weight_raise,
+                                .from_memory = bytes >= cached_bytes,
                                 .weight_sums = nullptr,
                                 .bias_sums = nullptr};
   const RowwiseKernels &kernels = *context.kernels->rowwise;

@@ -23,11 +23,22 @@ RowSums::RowSums(int64_t rows, int64_t width, int64_t sums, MemoryLayout *layout
 }
 
 void RowSums::store(const RowwiseKernels &kernels, void *memory, int64_t first, const fovea_tensor &to) const {
-  const double *totals = totals_.in(memory);
-  for (int64_t i = 0; i < to.shape[0]; ++i) {
-    double total = 0.0;
-    for (int64_t task = 0; task < tasks_; ++task) total += totals[task * sums_ + first + i];
-    store_float(kernels, static_cast<float>(total), to, i * to.strides[0]);
+  constexpr int64_t block = 256;
+  const auto dtype = static_cast<Dtype>(to.dtype);
+  for (int64_t begin = 0; begin < to.shape[0]; begin += block) {
+    const int64_t count = std::min(block, to.shape[0] - begin);
+    double total[block] = {};
+    for (int64_t task = 0; task < tasks_; ++task) {
+      const double *its = totals_.in(memory) + task * sums_ + first + begin;
+      for (int64_t i = 0; i < count; ++i) total[i] += its[i];
+    }
+    float floats[block];
+    for (int64_t i = 0; i < count; ++i) floats[i] = static_cast<float>(total[i]);
+    if (to.strides[0] == 1) {
+      kernels.narrow_row(floats, count, element_at(to.data, dtype, begin), dtype);
+    } else {
+      for (int64_t i = 0; i < count; ++i) store_float(kernels, floats[i], to, (begin + i) * to.strides[0]);
+    }
   }
 }
 
