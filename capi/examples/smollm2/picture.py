@@ -55,7 +55,7 @@ def draw_shares(axes, table, name):
     axes.set_xlabel(f"sequences, {name}")
     axes.set_ylabel("share of a step's time")
     axes.set_ylim(0, 1)
-    axes.legend(loc="lower left", framealpha=0.9)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncol=len(PARTS), frameon=False)
 
 
 def main(program, model, file):
