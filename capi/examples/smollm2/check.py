@@ -7,7 +7,9 @@
 Logits behind each of 64 tokens, with weights in float32, in bfloat16 and in 8 bits and caches of every type: the largest difference, and
 the Kullback-Leibler divergence of the next token's distribution. Then 200 tokens of a greedy answer in float32, each of which has to
 be what float64 would choose there, unless its two likeliest tokens are nearer to each other than that difference allows to tell.
+Where transformers and PyTorch are installed, their logits in float32 are held beside float64's, too.
 """
+import importlib.util
 import json
 import pathlib
 import subprocess
@@ -110,6 +112,21 @@ def check_logits(program, model, reference, tokens):
     return differences[0], good
 
 
+def check_transformers(reference, tokens):
+    """Another's formula: that NumPy's is the right one."""
+    if not all(importlib.util.find_spec(package) for package in ("transformers", "torch")):
+        print("  transformers: not installed, so left out")
+        return True
+    import transformers_model
+
+    found = transformers_model.logits(reference.weights, tokens, layers=LAYERS, heads=HEADS, kv_heads=KV_HEADS, base=BASE,
+                                      epsilon=EPSILON)
+    difference = np.abs(found - reference.logits(tokens)).max()
+    good = difference <= 1e-3
+    print(f"  transformers in float32      largest difference {difference:.2e}{'' if good else '  TOO FAR'}")
+    return good
+
+
 def check_greedy(program, model, reference, tokens, difference):
     """Each token chosen is float64's, too, unless its two likeliest are nearer to each other than float32 can tell."""
     chosen = logits_of(program, model, tokens, "--weights", "f32", "--cache", "f32", "--more", "200").argmax(-1)
@@ -127,7 +144,9 @@ def check_greedy(program, model, reference, tokens, difference):
 def main(program, model):
     tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
     reference = Reference(model / "model.safetensors")
-    difference, good = check_logits(program, model, reference, tokenizer.encode(TEXT).ids[:64])
+    tokens = tokenizer.encode(TEXT).ids[:64]
+    difference, good = check_logits(program, model, reference, tokens)
+    good = check_transformers(reference, tokens) and good
     good = check_greedy(program, model, reference, tokenizer.encode(QUESTION).ids, difference) and good
     return 0 if good else 1
 
