@@ -51,6 +51,7 @@ class Turns(unittest.TestCase):
         for _ in range(2):  # the second time it is gone
             with self.assertRaisesRegex(peers.Ended, "OpenVINO, c has ended: this case is not mine"):
                 engine.rate("prompt 1 512")
+            engine.process.wait()  # so that it has not read the second line
         engine.stop()
 
 

@@ -8,6 +8,7 @@ Others are OpenVINO GenAI (package openvino-genai) and llama.cpp (package llama-
 peer_engines.py. Each keeps its process and is asked case by case in turns, a round's first one being another each time. All use as
 many threads as there are processors for this process. Shown are medians of the rounds (5).
 """
+import contextlib
 import dataclasses
 import importlib.metadata
 import importlib.util
@@ -55,8 +56,10 @@ class Engine:
         return float(line.split()[0])
 
     def stop(self):
-        for pipe in (self.process.stdin, self.process.stdout, self.said):
-            pipe.close()
+        with contextlib.suppress(BrokenPipeError):  # of what it did not read
+            self.process.stdin.close()
+        self.process.stdout.close()
+        self.said.close()
         self.process.wait()
 
 
