@@ -171,6 +171,7 @@ struct GaussianGradients {
   }
 
   FOVEA_INLINE int64_t near_rows(int64_t j) const {
+    static_assert(vectors % 4 == 0 && lanes <= 16);
     int64_t count = 0;
     for (int64_t v = 0; v < vectors; v += 4) {
       uint64_t bits;
