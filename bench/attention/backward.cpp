@@ -44,7 +44,7 @@ struct BackwardShape {
     return sdpa_flops(shape, valid_lens_of(shape)) / (4.0 * static_cast<double>(dim));
   }
   double flops() const { return 10.0 * pairs() * static_cast<double>(dim); }
-  // Of the score's projections: made again, then gradients of what they take and of the weight.
+  // What the score's projections take: they are made again, then come gradients of what they take and of the weight.
   double projection_flops() const {
     const double projected = kind == FOVEA_SCORE_ADDITIVE   ? static_cast<double>((rows() + keys()) * units)
                              : kind == FOVEA_SCORE_BILINEAR ? static_cast<double>(rows() * dim)
@@ -77,7 +77,7 @@ const char *operation_of(int32_t kind) {
   return names[kind];
 }
 
-// Of the Gaussian.
+// The width of the Gaussian.
 double sigma_of(const BackwardShape &s) { return std::sqrt(static_cast<float>(s.dim)); }
 
 // Weights under which projected units are about 0.5.

@@ -179,7 +179,7 @@ struct ForkCase {
   std::vector<int32_t> source;
   int64_t copied;  // beams that write into a page that another one holds
   fovea_dtype dtype = FOVEA_F32;
-  // Of the last page's rows, read and written.
+  // Bytes of the last page's rows, read and written.
   double bytes() const { return 2 * static_cast<double>(copied * (fork_length % page_size) * row_bytes(dtype)); }
 };
 

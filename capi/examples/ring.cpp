@@ -255,7 +255,7 @@ void print_figures(const Settings &s, const fovea_mpi *mpi, int64_t length, doub
   std::fflush(stdout);
 }
 
-// Of all ranks. Each makes the calls once more, alone.
+// Differences that all ranks found. Each makes the calls once more, alone.
 int64_t count_differences(const Settings &s, const fovea_context *context, const std::vector<float> &out,
                           int64_t length) {
   if (!s.checked || rank_count == 1) return 0;

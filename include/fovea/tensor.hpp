@@ -291,8 +291,8 @@ class Tensor {
     return {values, static_cast<std::size_t>(std::max(tensor_.rank, 0))};
   }
 
-  // Of none, sizes and strides are not set: options hold a dozen of them, and filling those took a tenth of a microsecond. A union
-  // may be copied all the same.
+  // Where there is no tensor, sizes and strides are not set: options hold a dozen of them, and filling those took a tenth of
+  // a microsecond. A union may be copied all the same.
   union {
     fovea_tensor tensor_;
   };

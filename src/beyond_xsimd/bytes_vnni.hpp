@@ -17,7 +17,7 @@ FOVEA_BYTES __m512i unsigned_bytes(__m512i bytes) {
   return _mm512_xor_si512(bytes, _mm512_set1_epi32(static_cast<int>(0x80808080u)));
 }
 
-// Of 32-bit numbers of at most 127 * 256.
+// The two bytes of 32-bit numbers of at most 127 * 256.
 struct SplitBytes {
   __m512i high, low;
 };

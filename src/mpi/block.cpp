@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t alignment = 64;  // of keys and values in a buffer
 
-// Of one position in all entries and heads. False past 2^62 bytes.
+// Bytes of one position in all entries and heads. False past 2^62.
 bool row_bytes(const fovea_tensor &tensor, int64_t *bytes) {
   *bytes = static_cast<int64_t>(element_size(tensor.dtype)) * tensor.shape[3];
   return !__builtin_mul_overflow(*bytes, tensor.shape[1], bytes) &&

@@ -30,7 +30,7 @@ uint64_t hash_axis(const fovea_tensor &tensor, int32_t axis, const char *at, uin
   return hash;
 }
 
-// Of type, shape and values; 0 is no tensor's.
+// A hash of type, shape and values; no tensor has 0.
 int64_t hash_of(const fovea_tensor *tensor, bool values = true) {
   if (tensor == nullptr) return 0;
   uint64_t hash = hash_bytes(first_hash, &tensor->dtype, sizeof tensor->dtype);

@@ -48,7 +48,7 @@ struct WholeLengths {
 void state_call(const Call &call, Statement *statement);
 // The same of valid_lens and query_offsets, where they are those of the whole.
 void state_lengths(const Call &call, Statement *statement);
-// Of mask and bias shape and type alone: they are as large as what is computed.
+// States shape and type of mask and bias, not their values: they are as large as what is computed.
 void state_masks(const Call &call, Statement *statement);
 constexpr int stated_query_len = 0, stated_key_len = 1;  // their places in a statement
 

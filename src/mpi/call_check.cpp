@@ -55,7 +55,7 @@ Status check_integers(const fovea_tensor &tensor, const char *name, int64_t leas
   return FOVEA_OK;
 }
 
-// Of orders that the library chooses, each rank's lengths are a share; the whole is at most 2^30.
+// In orders that the library chooses, each rank's lengths are a share; the whole is at most 2^30.
 Status check_operand_shares(const Handle &handle, const int64_t *begin, const char *name, int32_t rank_of_tensor,
                             int32_t order) {
   const int64_t whole = begin[handle.ranks];

@@ -15,7 +15,7 @@ namespace fovea::mpi {
 [[nodiscard]] Status check_ulysses_options(const fovea_mpi_ulysses_options *given, fovea_mpi_ulysses_options *read);
 [[nodiscard]] Status check_decode_options(const fovea_mpi_decode_options *given, fovea_mpi_decode_options *read);
 
-// Of the functions that say who has which positions.
+// Checks for the functions that say who has which positions.
 [[nodiscard]] Status check_places(int32_t order, int64_t length, int32_t ranks, int32_t rank);
 [[nodiscard]] Status check_result(const int64_t *result, const char *name);
 // A tensor of any type whose rank, sizes and data are sound.

@@ -17,7 +17,7 @@ void read_gradients(const fovea_attention_gradients *given, fovea_attention_grad
   read->struct_size = sizeof *read;
 }
 
-// Of a struct that is newer than ours: what we do not know must be 0. A newer core may know it.
+// In a struct that is newer than ours, what we do not know must be 0. A newer core may know it.
 Status check_newer(const fovea_attention_gradients &given) {
   for (size_t i = sizeof given; i < given.struct_size; ++i) {
     if (reinterpret_cast<const unsigned char *>(&given)[i] != 0) {

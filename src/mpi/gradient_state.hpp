@@ -22,7 +22,7 @@ class GradientState {
   [[nodiscard]] Status write();
 
  private:
-  // Of a call of the core: [kv heads, group or 1, rows, features]. Sums without elements are not wanted.
+  // What a call of the core takes: [kv heads, group or 1, rows, features]. Sums without elements are not wanted.
   struct Operands {
     fovea_tensor query, key, value, out, log_sum_exp, grad_out, grad_log_sum_exp;
     fovea_tensor query_sums, key_sums, value_sums;

@@ -21,7 +21,7 @@ class Messages {
 
   [[nodiscard]] Status send(const char *bytes, int64_t count, int to, Tag tag = Tag::block);
   [[nodiscard]] Status receive(char *bytes, int64_t count, int from, Tag tag = Tag::block);
-  // Of a contiguous tensor.
+  // The tensor is contiguous.
   [[nodiscard]] Status send(const fovea_tensor &tensor, int to, Tag tag = Tag::block);
   [[nodiscard]] Status receive(const fovea_tensor &tensor, int from, Tag tag = Tag::block);
   // Lets MPI work on what is under way. What fails shows when it is waited for.

@@ -24,13 +24,13 @@ struct Share {
 bool is_order(int32_t order);
 const char *order_name(int32_t order);
 
-// Of `length` positions that the library shares out; of FOVEA_MPI_CONTIGUOUS the usual way.
+// A rank's share of `length` positions that the library shares out; FOVEA_MPI_CONTIGUOUS: in the usual way.
 Share share_of(int32_t order, int64_t length, int64_t ranks, int64_t rank);
 
 // A rank's share where each rank's positions begin at begin[rank]; begin[ranks] is their number.
 Share share_in(int32_t order, const int64_t *begin, int ranks, int rank);
 
-// Of a whole tensor, what a run of positions along an axis is.
+// The view of a run of positions along an axis of a whole tensor.
 fovea_tensor places_of(const fovea_tensor &whole, int32_t axis, const Run &run);
 
 }  // namespace fovea::mpi

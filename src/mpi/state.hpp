@@ -21,7 +21,7 @@ class State {
  private:
   enum Slot : signed char { first, result, second, nowhere };  // in memory in this order
 
-  // Of a call of the core: [kv heads, group or 1, rows, features].
+  // What a call of the core takes: [kv heads, group or 1, rows, features].
   struct Operands {
     fovea_tensor query, key, value, out, sums;
   };

@@ -168,7 +168,7 @@ void Ulysses::plan_call() {
     *part = per_head ? part_of(*given, axis, first, heads()) : *given;
     return part;
   };
-  // Of rank 2 a mask is [Q,K], which no head has for itself.
+  // A mask of rank 2 is [Q,K], which no head has for itself.
   options_.mask = options_.mask != nullptr && options_.mask->rank == 4 ? mine(options_.mask, 1, &mask_) : options_.mask;
   options_.bias = options_.bias != nullptr && options_.bias->rank == 4 ? mine(options_.bias, 1, &bias_) : options_.bias;
   options_.alibi_slopes = mine(options_.alibi_slopes, 0, &slopes_);

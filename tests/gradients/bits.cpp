@@ -137,7 +137,7 @@ TEST_SUITE("gradients bits") {
     }
   }
 
-  // Of as many queries as keys, a thousand times as many bytes would be needed for all pairs.
+  // With as many queries as keys, all pairs would take a thousand times as many bytes.
   TEST_CASE("the workspace of a backward pass grows with the lengths, not with their product") {
     for (const int32_t kind : kScoreKinds) {
       std::vector<size_t> sizes;

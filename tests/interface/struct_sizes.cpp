@@ -74,7 +74,7 @@ struct Small {
   fovea_tensor out = first.view(), weights = second.view(), log_sum_exp = per_query.view();
 };
 
-// Of one sequence, whose key lies in a page.
+// A schedule of one sequence, whose key lies in a page.
 void check_schedule_sizes() {
   Tensor<float> rows({1, 1, 2}), pages({1, 1, 2, 2}), others({1, 1, 2, 2});
   rows.fill([] { return 0.5f; });

@@ -9,7 +9,7 @@ using namespace testing;
 
 namespace {
 
-// Of float32 as parts, or for rows of bfloat16; null where nothing can stand in for tiles.
+// Products of float32 as parts, or for rows of bfloat16; null where nothing can stand in for tiles.
 const fovea::MatmulKernels *tile_products(const fovea::ProductWish &wish) {
   if (!take_tiles()) {
     MESSAGE("neither tiles nor AVX-512 to emulate them: not tested");

@@ -28,7 +28,7 @@ struct LayerGradients {
         value_bias(layer.value_bias.shape()),
         out_bias(layer.out_bias.shape()) {}
 
-  // Of what the layer has.
+  // The tensors that the layer has.
   std::vector<std::pair<const char *, const Tensor<float> *>> list() const {
     std::vector<std::pair<const char *, const Tensor<float> *>> all;
     for (const auto &[name, tensor] : {std::pair{"query", &query},

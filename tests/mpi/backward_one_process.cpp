@@ -227,7 +227,7 @@ class Backward {
   const fovea_context *context_;
 };
 
-// Of the keys of each rank: its own part, and then those of the others as they come after it, added up before.
+// Sums for the keys of each rank: its own part, and then the others' as they come after it, added up before.
 void gather(const std::vector<RankPositions> &keys, std::vector<Backward::Share> &shares, Sums Backward::Share::*which,
             Sums *sums) {
   const size_t ranks = keys.size();

@@ -19,7 +19,7 @@ struct DestroyHandle {
 };
 using OwnHandle = std::unique_ptr<fovea_mpi, DestroyHandle>;
 
-// Of all ranks, each with one thread of the best instruction set.
+// The context of all ranks, each with one thread of the best instruction set.
 const fovea_context *one_thread();
 OwnHandle make_handle(int64_t message_bytes = 0, const fovea_context *context = one_thread());
 
@@ -34,7 +34,7 @@ struct RankPositions {
   Positions all() const;
 };
 
-// Of every rank. lengths: those of each rank where the order is contiguous; else their sum alone counts.
+// The positions of every rank. lengths: those of each rank where the order is contiguous; else their sum alone counts.
 std::vector<RankPositions> positions_of_ranks(int32_t order, const std::vector<int64_t> &lengths);
 
 // Lengths of each rank that add up to `whole`, some of them 0.

@@ -268,7 +268,7 @@ TEST_SUITE("multi head") {
 
   TEST_CASE("sequences of different lengths in one call: each has the bits that it has alone") {
     const MultiHead layer = make_decoder(90, 5);
-    // Of each sequence, what it brings in each step: prompts, single tokens, nothing.
+    // What each sequence brings in each step: prompts, single tokens, nothing.
     const std::vector<std::vector<int64_t>> steps = {
         {1, 60, 0, 17, 2}, {1, 1, 33, 0, 1}, {20, 1, 1, 1, 0}, {1, 1, 1, 1, 87}};
     const auto rotary = sized_options<fovea_rotary_options>();

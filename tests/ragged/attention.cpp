@@ -103,7 +103,7 @@ const struct {
 
 constexpr AttentionSizes kSizes = {.heads = 6, .kv_heads = 2, .head_dim = 24, .value_dim = 20};
 
-// Of the sequence alone, in pages of another size.
+// What the sequence gives alone, in pages of another size.
 AttentionResult alone(const fovea_context *context, const AttentionProblem &sequence, RaggedLayout layout) {
   const Ragged ragged(std::span(&sequence, 1), layout);
   ragged.run(context);

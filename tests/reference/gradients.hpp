@@ -5,7 +5,7 @@
 
 namespace reference {
 
-// Of what the forward call gave.
+// Gradients of what the forward call gave.
 struct OutputGradients {
   std::vector<float> out;                         // [B,H,Q,Dv]
   std::optional<std::vector<float>> log_sum_exp;  // [B,H,Q]

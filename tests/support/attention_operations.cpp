@@ -28,8 +28,8 @@ enum {
   kScoreOperands
 };
 
-// Of a backward pass. Gradients stand behind the forward call's operands, which are read but for weights and scores, which are not
-// looked at.
+// Operands of a backward pass. Gradients stand behind the forward call's, which are read, but for weights and scores, which
+// are not looked at.
 enum { kGradOut = kScoreOperands + 6, kGradLogSumExp, kGradWeights, kGradients };
 
 int rank_of(const CallSizes &s) { return s.choice(0) ? 4 : s.choice(1) ? 3 : 2; }

@@ -133,7 +133,7 @@ class PagedLayer {
   OwnSchedule schedule_;
 };
 
-// Of each sequence of a [B,L,E] tensor, the positions [first, second).
+// The positions [first, second) of each sequence of a [B,L,E] tensor.
 using Pieces = std::vector<std::pair<int64_t, int64_t>>;
 
 inline Pieces pieces_of(int64_t sequences, int64_t begin, int64_t end) {

@@ -199,7 +199,7 @@ fovea_status multi_head(const CallSizes &s, const Tensors &t, fovea_mha_weights 
   return fovea_multi_head_attention_once(s.context, &parameters, t[kQuery], t[kKey], t[kValue], t[kOut], &options);
 }
 
-// Of float32, as its pages are.
+// Keeps float32, as its pages do.
 fovea_status scheduled(const CallSizes &s, const Tensors &t, fovea_mha_weights *weights) {
   const int64_t dim = s.head_dim + s.head_dim % 2;
   fovea_kv_pool *pool = nullptr;

@@ -24,7 +24,7 @@ std::int32_t Sampler::operator()(std::span<const float> logits) {
   std::size_t count = 0;
   while (count < order_.size() && kept < options_.top_p * total)
     kept += weights_[static_cast<std::size_t>(order_[count++])];
-  // Of 53 bits, as the standard's distributions differ from one library to the next.
+  // A number made of 53 bits, as the standard's distributions differ from one library to the next.
   auto left = static_cast<float>(static_cast<double>(random_() >> 11) * 0x1p-53) * kept;
   for (std::size_t n = 0; n < count; ++n) {
     left -= weights_[static_cast<std::size_t>(order_[n])];

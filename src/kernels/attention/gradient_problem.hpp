@@ -25,12 +25,12 @@ struct GradientProblem {
   // A dot product of rows of grad_out with values, which gives the gradients of weights.
   AttentionProblem values;
   RowNumbers grad_log_sum_exp;
-  // Of weights, where they were returned. Of averaged ones each head has a share.
+  // The gradient of weights, where they were returned. Each head has a share in that of averaged ones.
   const void *grad_weights = nullptr;
   float grad_weights_factor = 1.0f;
   HeadStrides grad_weights_strides = {};
   Dtype grad_weights_dtype = Dtype::f32;
-  // Of what kernels compare: rows of compared_dim. The caller's points times point_factor are compared.
+  // Gradients of what kernels compare: rows of compared_dim. The caller's points times point_factor are compared.
   GradientRows query, key, value;
   float point_factor = 1.0f;
   bool wants_slopes = false, wants_widths = false, wants_sinks = false, wants_vector = false;

@@ -79,7 +79,7 @@ struct GradientDriver {
     return score.query_floats(head_dim) +
            rows * (whole_registers(head_dim) + whole_registers(value_dim) + head_dim + value_dim);
   }
-  // Of a key's sums.
+  // Room for a key's sums.
   static int64_t key_floats(int64_t head_dim, int64_t value_dim) {
     return whole_registers(head_dim) + whole_registers(value_dim);
   }

@@ -62,7 +62,7 @@ FOVEA_INLINE Float silu(const Float &x) {
   return through_sigmoid(x, a, exp_flushed(-a, zero()));
 }
 
-// Of an f with f(x) - f(-x) = x, of which f'(-x) = 1 - f'(x), from f'(-|x|).
+// The derivative of an f with f(x) - f(-x) = x, so that f'(-x) = 1 - f'(x); tail: f'(-|x|).
 FOVEA_INLINE Float derivative_from_tail(const Float &x, const Float &tail) {
   return choose(x > 0.0f, splat(1.0f) - tail, tail);
 }

@@ -9,7 +9,7 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// Of each activation f the value f(x), and back, g f'(x).
+// Each activation f gives its value f(x), and back, g f'(x).
 struct ReluGradient {
   FOVEA_INLINE Float value(const Float &x) const { return relu(x); }
   FOVEA_INLINE Float back(const Float &x, const Float &g) const {

@@ -23,7 +23,7 @@ struct GroupScale {
   float inverse;  // 0 where all numbers become 0
 };
 
-// Of a positive number, the least binary16 that is not below it, or the largest there is.
+// The least binary16 that is not below a positive number, or the largest there is.
 FOVEA_NOINLINE Float16 round_up_to_half(float x) {
   if (x > 65504.0f) return {0x7bff};
   const float units = x * 0x1p24f;  // exact; subnormal numbers count the last place's, of which there is at least one

@@ -153,7 +153,7 @@ FOVEA_NOINLINE void softmax_of_long_row(const SoftmaxRow &row, int64_t key_len, 
   }
 }
 
-// Of rows that have no kernel here (rowwise/softmax_widened.hpp).
+// Takes rows that have no kernel here (rowwise/softmax_widened.hpp).
 FOVEA_NOINLINE void softmax_as_floats(const SoftmaxRows &rows, float *room);
 
 template <class Element>

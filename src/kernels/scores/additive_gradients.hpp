@@ -24,7 +24,7 @@ struct AdditiveGradients {
   const Job &job;
   const AdditiveUnits &units;
   bool tangent_rows = false, exponential_rows = false, direct_rows = false;
-  // Of the present chunk.
+  // The present chunk.
   int64_t first_unit = 0, unit_count = 0;
   const float *rows = nullptr;          // as they are kept
   const float *exponentials = nullptr;  // tangents turned into them

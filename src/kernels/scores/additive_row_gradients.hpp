@@ -18,7 +18,7 @@ struct AdditiveRowGradients {
   static constexpr int block = 4;  // keys
   using Job = GradientJob<tile_rows>;
 
-  // Of a chunk's units, in the room for rows: as they are kept, as exponentials, and what has been summed up.
+  // A chunk's units in the room for rows: as they are kept, as exponentials, and what has been summed up.
   struct Chunk {
     int64_t first, count;
     float *row, *exponentials, *query_sums, *vector_sums;

@@ -346,7 +346,7 @@ struct DotBytesFewRows : FewRowsValues {
     }
   }
 
-  // Of the keys behind the last whole four; those that are not there are marked.
+  // Factors of the keys behind the last whole four. Those that are not there are marked.
   FOVEA_NOINLINE static __m512 last_factors(const ScoreTile &tile, int64_t row, const float *scales) {
     const int64_t first = tile.keys / 4 * 4;
     alignas(64) float four[4 * tile_rows];

@@ -41,7 +41,7 @@ struct GradientPlan {
   MemoryPart<float> vector_parts;  // of each task
   size_t workspace_size = 0;
 
-  // Of a part of a task's keys.
+  // What a part of a task's keys needs.
   int64_t key_part_floats() const;
   int64_t bias_row_blocks() const;
   int64_t bias_tasks() const;

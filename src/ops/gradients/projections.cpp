@@ -178,7 +178,7 @@ class SideRun {
   // Whether a row has a gradient.
   bool gives(int64_t row) const { return has_gradient(compared_ + row * side_.compared_dim, side_.compared_dim); }
 
-  // Of the caller's rows.
+  // Where the caller's row lies.
   const void *at(int64_t row) const {
     const HeadRows &rows = side_.rows;
     const int64_t head = row / side_.length;

@@ -160,7 +160,7 @@ class GradientRun {
     write_head(sigmas_gradient, plan_.width_sums, plan_.grid.key_splits, head, -2.0 / static_cast<double>(sigma));
   }
 
-  // Of one width for all heads.
+  // All heads may share one width, whose gradient is then a sum over them.
   int64_t width_tasks() const { return gradients_.present[sigmas_gradient] && !call_.present[sigmas_operand] ? 1 : 0; }
   void sum_width() const {
     double sum = 0.0;

@@ -25,7 +25,7 @@ struct NormGradientOperands {
 };
 [[nodiscard]] Status check_norm_gradients(const NormGradientOperands &given, NormKind kind);
 
-// Of a function of elements: x may as well be what it gave, by that name.
+// What the gradient of a function of elements takes: x, or what the function gave, by that name.
 struct ElementGradientOperands {
   const char *x_name, *x_size;  // how messages call x, and its size
   const fovea_tensor *x, *grad_out, *grad_x;

@@ -7,7 +7,7 @@
 
 namespace fovea {
 
-// Of the first axes; a tensor that is null has strides of 0.
+// Walks the first axes of some tensors. One that is null has strides of 0.
 template <int tensors>
 struct ManyRows {
   int axes = 0;

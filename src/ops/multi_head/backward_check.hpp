@@ -25,7 +25,7 @@ constexpr const fovea_tensor *fovea_mha_parameters::*bias_members[part_count] = 
 // No more than a backward pass takes.
 [[nodiscard]] Status check_backward_options(const fovea_mha_options &options);
 
-// Of a forward call that has been checked.
+// The forward call has been checked.
 [[nodiscard]] Status check_mha_gradients(const MultiHeadTensors &tensors, const fovea_mha_parameters &parameters,
                                          const MultiHeadCall &call, const MultiHeadGradients &gradients);
 

@@ -27,7 +27,7 @@ namespace fovea {
                                    const MultiHeadTensors &tensors, const fovea_mha_options *options,
                                    fovea_mha_plan **plan);
 
-// Of the schedule's present step, if there is one.
+// Bytes that a run needs; with a schedule, a run of its present step.
 size_t mha_workspace_size(const fovea_mha_plan &plan);
 
 [[nodiscard]] Status run_mha_plan(const fovea_mha_plan *plan, const fovea_mha_buffers *buffers, void *workspace,

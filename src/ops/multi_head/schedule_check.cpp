@@ -22,7 +22,7 @@ Status refuse_pages(const fovea_mha_options &options, const char *why) {
   return FOVEA_OK;
 }
 
-// Of attention's options only what has data of its own: all else the schedule was made with.
+// Reads attention's options that have data of their own; all else is what the schedule was made with.
 Status read_attention(MultiHeadCall *call) {
   FOVEA_CHECK(within("options.attention", read_options("options", call->options.attention, &call->attention)));
   fovea_attention_options rest = call->attention;

@@ -77,7 +77,7 @@ namespace fovea {
 // A layer's keys as [P,Hkv,page,D], or the like. The layer is one of the pool's, and there are such rows.
 fovea_tensor pool_rows(const fovea_kv_pool &pool, PoolRows which, int64_t layer);
 
-// Of a position of one head in one layer.
+// Bytes that a position of one head takes in one layer.
 int64_t pool_row_bytes(const fovea_kv_pool &pool);
 
 // Pages that a sequence holds which keeps positions [first, length).
@@ -95,7 +95,7 @@ void destroy_kv_pool(fovea_kv_pool *pool);
 [[nodiscard]] Status step_kv_pool(const Context *given, fovea_kv_pool *pool, const TensorArgument &sequences,
                                   const TensorArgument &tokens, fovea_step *step);
 
-// Of rank -1 for a layer that is none, or no pool, or where there are none of these.
+// Keys, values or their scales of a layer; of rank -1 where there are none, or no such layer, or no pool.
 fovea_tensor layer_rows(const fovea_kv_pool *pool, PoolRows which, int64_t layer);
 
 // -1 for what is no sequence, or no pool.

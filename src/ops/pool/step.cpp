@@ -1,7 +1,7 @@
 // Room for a step: first counts what it needs, then has it all or fails, then takes pages, copies those that are shared
 // and written into, and describes the step.
 //
-// Of several sequences of a step that share their last page with nobody else, all but the last one get copies.
+// Where several sequences of a step share their last page with nobody else, all but the last one get copies.
 #include <algorithm>
 #include <cstring>
 
@@ -69,7 +69,7 @@ void grow(fovea_kv_pool *pool, const Growth &growth) {
   sequence->length += growth.tokens;
 }
 
-// Of one page's keys or values in one layer.
+// Copies one page's keys or values in one layer.
 void copy_page(const fovea_tensor &rows, const PageCopy &copy) {
   const auto dtype = static_cast<Dtype>(rows.dtype);
   const auto size = static_cast<size_t>(copy.rows * rows.shape[3] * bytes_of(dtype));

@@ -48,7 +48,7 @@ struct SequenceProblem {
     move_rows(sequence.key_start, &problem.value);
     if (problem.score.key_scalars != nullptr) problem.score.key_scalars += sequence.key_start;
   }
-  // Of the keys from `first` on, those that its tokens' masks have.
+  // Attends those keys from `first` on that the tokens' masks have.
   void attend_tree(const RaggedSequence &sequence, int64_t first) {
     problem.pattern.has_window_right = false;
     problem.pattern.mask = sequence.tree - first;

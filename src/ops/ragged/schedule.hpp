@@ -111,7 +111,7 @@ struct RaggedShare {
 int64_t schedule_phases(const fovea_schedule &schedule);
 int64_t schedule_tasks(const fovea_schedule &schedule, int64_t phase);
 
-// Of the present step's tokens, I32.
+// Where the present step's tokens stand in their sequences, I32.
 fovea_tensor schedule_positions(const fovea_schedule &schedule);
 
 // As snprintf.

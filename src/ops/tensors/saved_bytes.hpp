@@ -28,7 +28,7 @@ void put_number(Unsigned number, unsigned char *bytes) {
   for (size_t n = 0; n < sizeof number; ++n) bytes[n] = static_cast<unsigned char>(number >> (8 * n));
 }
 
-// Of the header before the checksum and of all that is behind it. There is at least a header.
+// The checksum of the header before its place and of all behind it. There is at least a header.
 uint32_t saved_checksum(const unsigned char *bytes, size_t size);
 
 // `size` bytes of elements, from memory to what is saved or back: little-endian in the latter.

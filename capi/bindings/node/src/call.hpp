@@ -81,7 +81,7 @@ struct Call {
   int64_t number = 0;                // what the call gives instead of a handle, or
   const fovea_step *step = nullptr;  // a pool's step
 
-  // Of an asynchronous call: what keeps the arguments, and the promise.
+  // What an asynchronous call keeps: its arguments, and the promise.
   napi_ref arguments = nullptr;
   napi_deferred deferred = nullptr;
   napi_async_work work = nullptr;
@@ -164,7 +164,7 @@ class Reader {
   std::vector<Noted> noted_;
 };
 
-// Of the call before, on this thread.
+// The message of the last call on this thread.
 std::string last_message();
 
 // What a typed array holds; dtype 0 for a type that no tensor has, or for what is no typed array.

@@ -120,7 +120,7 @@ int64_t tokens_of(const Handle *schedule) {
   return fovea_schedule_positions(static_cast<const fovea_schedule *>(schedule->pointer)).shape[0];
 }
 
-// Of the schedule that a plan was made with.
+// Tokens of the schedule that a plan was made with.
 int64_t planned_tokens(const Handle *plan) {
   const Py_ssize_t kept = plan->keeps != nullptr ? PyTuple_Size(plan->keeps) : 0;
   for (Py_ssize_t n = 0; n < kept; ++n) {
