@@ -72,6 +72,18 @@ void for_each_index(const Shape &shape, Visit visit) {
   }
 }
 
+// Calls visit(offset) for each element of what has these sizes and strides, in row-major order: all of a row at once.
+template <typename Visit>
+void for_each_offset(const Shape &shape, const Shape &strides, Visit visit) {
+  if (shape.empty()) return visit(int64_t{0});
+  const int64_t row = shape.back(), step = strides.back();
+  for_each_index(Shape(shape.begin(), shape.end() - 1), [&](const Shape &index) {
+    int64_t offset = 0;
+    for (size_t axis = 0; axis < index.size(); ++axis) offset += index[axis] * strides[axis];
+    for (int64_t i = 0; i < row; ++i, offset += step) visit(offset);
+  });
+}
+
 template <typename T>
 class Tensor {
  public:
@@ -128,7 +140,7 @@ class Tensor {
   template <typename Make>
   Tensor &fill(Make make) {
     memory_.thaw();
-    for_each_index(shape_, [&](const Shape &index) { at(index) = make(); });
+    for_each_offset(shape_, strides_, [&, to = data()](int64_t offset) { to[offset] = make(); });
     return *this;
   }
   Tensor &fill_normal(Random &random) {
@@ -137,7 +149,7 @@ class Tensor {
   Tensor &assign(const std::vector<T> &dense) {
     memory_.thaw();
     size_t next = 0;
-    for_each_index(shape_, [&](const Shape &index) { at(index) = dense.at(next++); });
+    for_each_offset(shape_, strides_, [&, to = data()](int64_t offset) { to[offset] = dense.at(next++); });
     return *this;
   }
 
@@ -147,21 +159,17 @@ class Tensor {
   std::vector<T> dense(const Shape &wanted) const {
     std::vector<T> values;
     values.reserve(static_cast<size_t>(element_count(wanted)));
-    Shape source(shape_.size());
-    for_each_index(wanted, [&](const Shape &index) {
-      const size_t missing = wanted.size() - shape_.size();
-      for (size_t axis = 0; axis < shape_.size(); ++axis) source[axis] = shape_[axis] == 1 ? 0 : index[missing + axis];
-      values.push_back(at(source));
-    });
+    Shape strides(wanted.size(), 0);
+    const size_t missing = wanted.size() - shape_.size();
+    for (size_t axis = 0; axis < shape_.size(); ++axis) strides[missing + axis] = shape_[axis] == 1 ? 0 : strides_[axis];
+    for_each_offset(wanted, strides, [&, from = data()](int64_t offset) { values.push_back(from[offset]); });
     return values;
   }
 
   // True if the bytes between the elements (the gaps that strides leave) still hold what a fresh tensor holds.
   bool gaps_untouched() const {
     std::vector<bool> element(memory_.size() / sizeof(T), false);
-    for_each_index(shape_, [&](const Shape &index) {
-      element[static_cast<size_t>(&at(index) - reinterpret_cast<T *>(memory_.data()))] = true;
-    });
+    for_each_offset(shape_, strides_, [&](int64_t offset) { element[static_cast<size_t>(origin_ + offset)] = true; });
     for (size_t n = 0; n < element.size(); ++n) {
       if (!element[n] && !unwritten(n)) return false;
     }
