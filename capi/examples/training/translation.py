@@ -15,7 +15,7 @@ from curves import draw_losses
 import fovea
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS, QUICK_STEPS, TURN = 300, 10, 5
+STEPS, QUICK_STEPS, TURN = 220, 10, 5
 WATCHED, STEPS_BETWEEN = 128, 50
 
 

@@ -16,7 +16,7 @@ from torch import nn
 
 from fovea.torch import AdditiveAttention
 
-STATE, HIDDENS, EMBEDDING, BATCH, LEARNING_RATE = 64, 256, 32, 128, 1e-2
+STATE, HIDDENS, EMBEDDING, BATCH, LEARNING_RATE = 64, 256, 32, 64, 1e-2
 PADDING = END = 0  # of what is written; of what is translated, which begins with it too
 
 
