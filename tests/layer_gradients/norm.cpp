@@ -163,7 +163,7 @@ TEST_SUITE("layer gradients") {
 
   TEST_CASE("norm gradients: a large mean, and squares that a float cannot hold") {
     Random random(base_seed());
-    for (const float scale : {1e25f, 1e-20f, 1.0f}) {
+    for (const float scale : {1e25f, 5e37f, 1e-20f, 1e-38f, 1.0f}) {
       for (const int64_t dim : {2, 50, 768, 3000}) {
         CAPTURE(scale);
         CAPTURE(dim);
@@ -174,6 +174,24 @@ TEST_SUITE("layer gradients") {
         problem.grad_sum.reset();
         problem.epsilon = scale < 1 ? 1e-45f : 1e-5f;
         if (scale > 1) problem.grad_out.fill([&] { return 1e20f * random.normal(); });
+        check(problem);
+      }
+    }
+  }
+
+  TEST_CASE("norm gradients: all but constant rows beside an epsilon of next to nothing") {
+    Random random(base_seed());
+    for (const float value : {1e-40f, 0.1f, 1e20f, 3e38f}) {
+      for (const int64_t dim : {2, 50, 768, 3000}) {
+        CAPTURE(value);
+        CAPTURE(dim);
+        NormGradientProblem problem = make_problem({3, dim}, random, false);
+        problem.x.fill(
+            [&, n = int64_t{0}]() mutable { return n++ % dim == dim / 2 ? std::nextafter(value, 0.0f) : value; });
+        problem.rms = problem.weight_from_one = false;
+        problem.residual.reset();
+        problem.grad_sum.reset();
+        problem.epsilon = 1e-45f;
         check(problem);
       }
     }

@@ -1,6 +1,7 @@
 // Layer normalisation against float64: every size near a register and a chunk, strides, what lies in place, rows that are
 // hard for float32, the same bits whatever the threads and the place of a row.
 #include <cstring>
+#include <limits>
 
 #include "rowwise/norm_problem.hpp"
 #include "support/same_bits.hpp"
@@ -107,6 +108,37 @@ TEST_SUITE("layer norm") {
           const std::vector<double> truth = reference::layer_norm<double>(inputs), bounds = norm_bounds(inputs, truth);
           for_each_isa(
               [&](const fovea_context *context) { CHECK_EQ(bad_elements(problem.run(context), truth, bounds), 0); });
+        }
+      }
+    }
+  }
+
+  TEST_CASE("all but constant rows beside an epsilon of next to nothing") {
+    for (float value : {1e-40f, 1e-20f, 0.1f, 1e6f, 1e20f, 3e38f}) {
+      for (float epsilon : {0.0f, 1e-45f, 1e-30f}) {
+        for (int64_t dim : {2, 50, 768, 3000}) {
+          CAPTURE(value);
+          CAPTURE(epsilon);
+          CAPTURE(dim);
+          NormProblem problem({2, dim});
+          problem.x.fill([&] { return value; });
+          for (int64_t row = 0; row < 2; ++row) problem.x(row, dim / 2) = std::nextafter(value, 0.0f);
+          problem.epsilon = epsilon;
+          problem.flags = FOVEA_NORM_EPSILON_GIVEN;
+          problem.mean.emplace(Shape{2});
+          problem.inverse_deviation.emplace(Shape{2});
+          const reference::LayerNormInputs inputs = problem.reference_inputs();
+          const std::vector<double> truth = reference::layer_norm<double>(inputs), bounds = norm_bounds(inputs, truth);
+          const auto statistics = reference::norm_statistics<double>(inputs);
+          for_each_isa([&](const fovea_context *context) {
+            CHECK_EQ(bad_elements(problem.run(context), truth, bounds), 0);
+            CHECK(problem.mean->dense()[1] == static_cast<float>(statistics.mean[1]));
+            const double inverse = 1 / statistics.deviation[1];
+            const auto expected =
+                inverse > static_cast<double>(std::numeric_limits<float>::max()) ? kInfinity : inverse;
+            const auto given = static_cast<double>(problem.inverse_deviation->dense()[1]);
+            CHECK((given == expected || std::abs(given - expected) <= 0x1p-20 * expected));
+          });
         }
       }
     }

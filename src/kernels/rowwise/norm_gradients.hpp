@@ -6,7 +6,7 @@
 // Two rows at a time: for each, mean and variance as layer_norm.hpp has them, from chunks of floats, then the sums of g and g z;
 // then, for both together, all that is written. A row of one chunk is read from memory once, a longer one three times. A vector of
 // a row takes 8.5 loads, 2 stores and 18.5 additions, products and multiply-adds: 5 cycles where a processor does two loads and
-// four of these in one. Rows whose squares leave the range of float32 are computed in float64.
+// four of these in one.
 #pragma once
 
 #include "kernels/pieces.hpp"
@@ -134,108 +134,69 @@ FOVEA_NOINLINE void put_norm_gradients(const NormGradientRows &rows, const NormG
                     FOVEA_INLINE_BODY { put_piece(to[r], work[r].row->grad_x, rows.types.grad_x, begin, columns); });
 }
 
-// All of a row in float64, element by element.
-FOVEA_NOINLINE void norm_gradient_in_float64(const NormGradientRows &rows, const NormGradientRow &row,
-                                             NormGradientRoom &room) {
-  const auto for_each = [&](const auto &body, const auto &end_chunk) {
-    for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
-      const int64_t count = min_of(norm_chunk, rows.dim - begin);
-      // y is x + residual in float64: floats' sum may be infinite.
-      const float *x = read_piece(row.x, rows.types.x, begin, count, room.y[0]);
-      const float *more =
-          row.residual == nullptr ? nullptr : read_piece(row.residual, rows.types.residual, begin, count, room.y[1]);
-      const float *grad = read_piece(row.grad_out, rows.types.grad_out, begin, count, room.grad[0]);
-      const float *weights =
-          rows.weight == nullptr ? nullptr : read_piece(rows.weight, rows.types.weight, begin, count, room.weight);
-      for (int64_t i = 0; i < count; ++i) {
-        const auto y = static_cast<double>(x[i]) + (more == nullptr ? 0.0 : static_cast<double>(more[i]));
-        const auto weight = weights == nullptr ? 1.0f : weights[i] + rows.weight_raise;
-        body(begin, i, y, static_cast<double>(grad[i]), static_cast<double>(weight));
-      }
-      end_chunk(begin, count);
-    }
-  };
-  const auto nothing = [](int64_t, int64_t) {};
-  const auto n = static_cast<double>(rows.dim);
-  double sum = 0.0, squares = 0.0, of_g = 0.0, of_gz = 0.0;
-  for_each([&](int64_t, int64_t, double y, double, double) { sum += y; }, nothing);
-  const double mean = rows.kind == NormKind::rms ? 0.0 : sum / n;
-  for_each([&](int64_t, int64_t, double y, double, double) { squares += (y - mean) * (y - mean); }, nothing);
-  const double r = 1.0 / __builtin_sqrt(squares / n + rows.epsilon);
-  for_each(
-      [&](int64_t begin, int64_t i, double y, double grad, double weight) {
-        const double z = (y - mean) * r;
-        of_g += grad * weight;
-        of_gz += grad * weight * z;
-        if (rows.weight_sums != nullptr) rows.weight_sums[begin + i] += static_cast<float>(grad * z);
-        if (rows.bias_sums != nullptr) rows.bias_sums[begin + i] += static_cast<float>(grad);
-      },
-      nothing);
-  if (row.grad_x == nullptr) return;
-  const double centre = rows.kind == NormKind::rms ? 0.0 : of_g / n;
-  float *floats = room.grad[1];
-  for_each(
-      [&](int64_t, int64_t i, double y, double grad, double weight) {
-        floats[i] = static_cast<float>(r * (grad * weight - centre - (y - mean) * r * (of_gz / n)));
-      },
-      [&](int64_t begin, int64_t count) {
-        if (row.grad_sum != nullptr) {
-          const float *more = read_piece(row.grad_sum, rows.types.grad_sum, begin, count, room.more[0]);
-          for (int64_t i = 0; i < count; ++i) floats[i] += more[i];
-        }
-        narrow_row(floats, count, element_at(row.grad_x, rows.types.grad_x, begin), rows.types.grad_x);
-      });
-}
-
 // y of a chunk, and its sum if that is wanted.
-FOVEA_NOINLINE float read_y(const NormGradientRows &rows, int64_t begin, int64_t count, bool summed, float *room,
-                            NormGradientWork &work) {
+FOVEA_NOINLINE float read_y(const NormGradientRows &rows, int64_t begin, int64_t count, bool summed,
+                            const Reading *again, float *room, NormGradientWork &work) {
   const NormGradientRow &row = *work.row;
-  if (rows.types.x == Dtype::f32 && row.residual == nullptr) {
+  if (rows.types.x == Dtype::f32 && row.residual == nullptr && again == nullptr) {
     work.y = static_cast<const float *>(row.x) + begin;
     return summed ? chunk_sum(NormInput<float, void>(work.y, nullptr), 0, count, NothingElse()) : 0.0f;
   }
   work.y = room;
-  return widen_chunk(as_norm_rows(rows), {.x = row.x, .residual = row.residual, .out = nullptr}, begin, count, room);
+  const NormRow y = {.x = row.x, .residual = row.residual, .out = nullptr};
+  return again == nullptr ? widen_chunk(as_norm_rows(rows), y, begin, count, room)
+                          : read_as(*again, y, as_norm_rows(rows), begin, count, room);
 }
 
-// The first one or two rows of those left: sums over each first; then chunk by chunk what needs them, for both.
-FOVEA_INLINE void norm_gradients_together(const NormGradientRows &rows, const NormGradientRow *row, int64_t rows_left,
-                                          NormGradientRoom &room) {
-  const int64_t together = rows.from_memory ? 1 : rows_together, count = min_of(rows_left, together);
+// The first one or two rows of those left, and how many: sums over each first; then chunk by chunk what needs them, for both.
+// A row whose squares leave the range of float32 comes alone, and is read again. Its moments are of (y - less) factor, and all
+// else is of (y - less) root and of weights times root, root^2 = factor: neither z nor what r multiplies leaves that range.
+FOVEA_NOINLINE int64_t norm_gradients_together(const NormGradientRows &rows, const NormGradientRow *row,
+                                               int64_t rows_left, const Reading *again, NormGradientRoom &room) {
+  const int64_t together = rows.from_memory ? 1 : rows_together;
+  int64_t count = min_of(rows_left, together);
+  const double factor = again == nullptr ? 1.0 : static_cast<double>(again->factor);
+  const Reading by_root = again == nullptr ? Reading() : Reading{__builtin_sqrtf(again->factor), again->less};
   const double share = 1.0 / static_cast<double>(rows.dim);
-  const bool is_rms = rows.kind == NormKind::rms, stays = rows.dim <= norm_chunk;
+  const bool is_rms = rows.kind == NormKind::rms, stays = rows.dim <= norm_chunk && again == nullptr;
   const float *weight = room.weight;
   const auto for_each_chunk = [&](const auto &body) FOVEA_INLINE_BODY {
     for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) body(begin, min_of(norm_chunk, rows.dim - begin));
   };
   NormGradientWork work[rows_together];
-  const NormGradientRow *in_float64[rows_together];
-  int64_t fitting = 0, others = 0;
   const auto read = [&](int64_t i, int64_t begin, int64_t columns) FOVEA_INLINE_BODY {
     const NormGradientRow &its = *work[i].row;
-    if (!stays) read_y(rows, begin, columns, false, room.y[i], work[i]);
+    if (!stays) read_y(rows, begin, columns, false, again == nullptr ? nullptr : &by_root, room.y[i], work[i]);
     work[i].grad = read_piece(its.grad_out, rows.types.grad_out, begin, columns, room.grad[i]);
     if (rows.weight != nullptr) weight = read_piece(rows.weight, rows.types.weight, begin, columns, room.weight);
+    if (again == nullptr) return;
+    const float *its_weight = rows.weight == nullptr ? room.weight : weight;
+    for (int64_t j = 0; j < columns; ++j) room.y[1][j] = its_weight[j] * by_root.factor;
+    weight = room.y[1];
   };
   for (int64_t i = 0; i < count; ++i) {
-    NormGradientWork &its = work[fitting];
-    its.row = row + i;
+    work[i].row = row + i;
     Moments moments;
     for_each_chunk([&](int64_t begin, int64_t columns) FOVEA_INLINE_BODY {
-      const float sum = read_y(rows, begin, columns, !is_rms, room.y[fitting], its);
-      const Moments more = widened_moments(rows.kind, its.y, columns, sum);
+      const float sum = read_y(rows, begin, columns, !is_rms, again, room.y[i], work[i]);
+      const Moments more = widened_moments(rows.kind, work[i].y, columns, sum);
       begin == 0 ? void(moments = more) : moments.merge(more);
     });
-    const double spread = moments.squares * share + rows.epsilon;
-    if (!fits_floats(spread)) {
-      in_float64[others++] = its.row;
-      continue;
+    double spread = moments.squares * share + rows.epsilon * factor * factor;
+    if (again == nullptr && !fits_floats(spread)) {
+      if (i > 0) {
+        count = i;  // it is the first one next time
+        break;
+      }
+      const Reading its = reading_again(moments.mean, spread);
+      NormGradientRows raised = rows;
+      raised.weight_raise *= __builtin_sqrtf(its.factor);
+      return norm_gradients_together(raised, row, 1, &its, room);
     }
-    its.scale = NormScale(moments, spread, rows.kind);
-    ++fitting;
+    if (again != nullptr) moments.mean /= static_cast<double>(by_root.factor), spread /= factor;
+    work[i].scale = NormScale(moments, spread, rows.kind);
   }
-  for (int64_t i = 0; i < fitting; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     double sum = 0.0, moment = 0.0;
     for_each_chunk([&](int64_t begin, int64_t columns) FOVEA_INLINE_BODY {
       read(i, begin, columns);
@@ -250,19 +211,19 @@ FOVEA_INLINE void norm_gradients_together(const NormGradientRows &rows, const No
     work[i].moment_of_g = static_cast<float>(moment * share);
   }
   for_each_chunk([&](int64_t begin, int64_t columns) FOVEA_INLINE_BODY {
-    for (int64_t i = 0; i < fitting && !stays; ++i) read(i, begin, columns);
-    if (fitting == 2) put_norm_gradients<2>(rows, work, weight, begin, columns, room);
-    if (fitting == 1) put_norm_gradients<1>(rows, work, weight, begin, columns, room);
+    for (int64_t i = 0; i < count && !stays; ++i) read(i, begin, columns);
+    count == 2 ? put_norm_gradients<2>(rows, work, weight, begin, columns, room)
+               : put_norm_gradients<1>(rows, work, weight, begin, columns, room);
   });
-  for (int64_t i = 0; i < others; ++i) norm_gradient_in_float64(rows, *in_float64[i], room);
+  return count;
 }
 
 void norm_gradient_rows(const NormGradientRows &rows) {
   NormGradientRoom room;
   if (rows.weight == nullptr) fill_run(room.weight, min_of(rows.dim, norm_chunk), 1.0f);
   fill_run(room.unused_sums, min_of(rows.dim, norm_chunk), 0.0f);
-  for (int64_t r = 0; r < rows.count; r += rows.from_memory ? 1 : rows_together) {
-    norm_gradients_together(rows, rows.row + r, rows.count - r, room);
+  for (int64_t r = 0; r < rows.count;) {
+    r += norm_gradients_together(rows, rows.row + r, rows.count - r, nullptr, room);
   }
 }
 
