@@ -314,14 +314,24 @@ FOVEA_HALVES void store_first_halves(uint16_t *to, Halves halves, int64_t count)
 }
 #else
 FOVEA_HALVES Halves load_first_halves(const uint16_t *from, int64_t count) {
-  uint16_t buffer[halves_count] = {};
-  memcpy(buffer, from, static_cast<size_t>(count) * sizeof(uint16_t));
-  return load_halves(buffer);
+  if (count >= halves_count) return load_halves(from);
+  uint64_t halves = (count & 1) != 0 ? from[count & 2] : 0;
+  if ((count & 2) != 0) {
+    uint32_t two;
+    memcpy(&two, from, sizeof two);
+    halves = halves << 32 | two;
+  }
+  return _mm_cvtsi64_si128(static_cast<int64_t>(halves));
 }
 FOVEA_HALVES void store_first_halves(uint16_t *to, Halves halves, int64_t count) {
-  uint16_t buffer[halves_count];
-  store_halves(buffer, halves);
-  memcpy(to, buffer, static_cast<size_t>(count) * sizeof(uint16_t));
+  if (count >= halves_count) return store_halves(to, halves);
+  auto left = static_cast<uint64_t>(_mm_cvtsi128_si64(halves));
+  if ((count & 2) != 0) {
+    const auto two = static_cast<uint32_t>(left);
+    memcpy(to, &two, sizeof two);
+    left >>= 32;
+  }
+  if ((count & 1) != 0) to[count & 2] = static_cast<uint16_t>(left);
 }
 #endif
 

@@ -9,7 +9,7 @@
 
 #include "types.hpp"
 
-#if defined(__AVX2__)
+#if defined(__x86_64__)
 #include "beyond_xsimd/partial.hpp"
 #endif
 
@@ -132,7 +132,7 @@ FOVEA_INLINE Float choose(const Mask &mask, const Float &if_true, const Float &i
 
 // The first count elements, 0 to lanes of them, the others 0; nothing past them is read.
 FOVEA_INLINE Float load_partial(const float *from, int64_t count) {
-#if defined(__AVX2__)
+#if defined(__x86_64__)
   return load_first_lanes(from, count);
 #else
   alignas(16) float buffer[lanes] = {};
@@ -144,7 +144,7 @@ FOVEA_INLINE Float load_partial(const float *from, int64_t count) {
 }
 
 FOVEA_INLINE void store_partial(float *to, const Float &value, int64_t count) {
-#if defined(__AVX2__)
+#if defined(__x86_64__)
   store_first_lanes(to, value, count);
 #else
   alignas(16) float buffer[lanes];
