@@ -24,6 +24,6 @@ struct ActivationTensors {
   const fovea_tensor &x, &grad_out;
   const fovea_tensor *multiplier, *grad_x, *grad_multiplier;
 };
-void run_activation_gradients(const Context &context, Activation kind, const ActivationTensors &tensors);
+void run_activation_gradients(const Context &context, Activation kind, const ActivationTensors &given);
 
 }  // namespace fovea
