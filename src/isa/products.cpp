@@ -28,7 +28,7 @@ constexpr MatmulKernels matmul_kernels = {
     .most_few_rows = most_few_rows,
     .reads_in_place = FloatRows::reads_in_place,
     .rows_words = rows_words,
-    .copy_rows = copy_rows<FloatRows>};
+    .copy_rows = copy_float_rows};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -1,6 +1,7 @@
 // What kernels/shared_rows.hpp declares.
 #include "isa/unit.hpp"
 #include "kernels/attention/scaled_rows.hpp"
+#include "kernels/products/float_rows.hpp"
 #include "kernels/transpose.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -57,6 +58,11 @@ void scale_rows_of(const ScaledRows &from, int64_t feature, int64_t width, void 
                         : scale_row<false>(numbers, scales, from.group, feature, width, room);
     narrow_row(room, width, row, dtype);
   }
+}
+
+void copy_float_rows(const MatmulRows &rows) {
+  if (rows.a_dtype == Dtype::f32 && rows.a_row_stride == 1) return turn_columns(rows);
+  for (int64_t r = 0; r < rows.rows; ++r) copy_float_row(rows, r, rows.to + r * rows.depth);
 }
 
 void rows_to_lanes(const float *const *rows, int64_t row_count, int64_t columns, float *tile, int64_t tile_stride) {

@@ -17,6 +17,8 @@ struct ScaledRows {
   int64_t count;
 };
 
+struct MatmulRows;
+
 namespace FOVEA_SHARED_ISA {
 
 // Rows as floats, `to_stride` apart.
@@ -31,6 +33,9 @@ bool rows_are_finite(const void *from, Dtype dtype, int64_t stride, int64_t coun
 
 // Features [feature, feature + width) of all rows as elements of `dtype`, rows to_stride apart (attention/scaled_rows.hpp).
 void scale_rows_of(const ScaledRows &from, int64_t feature, int64_t width, void *to, Dtype dtype, int64_t to_stride);
+
+// Copies of a product's rows as floats, a row's `depth` of them after the other's.
+void copy_float_rows(const MatmulRows &rows);
 
 // tile[c][r] = rows[r][c] for up to a register's lanes of rows; the lanes of missing rows become 0. tile_stride: floats between
 // columns.

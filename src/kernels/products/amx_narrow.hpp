@@ -224,7 +224,7 @@ constexpr MatmulKernels float16_tiles_kernels = [] {
   kernels.block = float16_block;
   kernels.reads_in_place = float16_reads_in_place;
   kernels.rows_words = rows_words;
-  kernels.copy_rows = copy_rows<FloatRows>;
+  kernels.copy_rows = copy_float_rows;
   return kernels;
 }();
 

@@ -35,8 +35,11 @@ FOVEA_INLINE const float *floats_of(const MatmulRows &rows, int64_t row, int64_t
   MatmulRows run = rows;
   run.a = element_at(rows.a, rows.a_dtype, row * rows.a_row_stride + first * rows.a_column_stride);
   if (!is_widened(rows.a_dtype) && rows.a_column_stride == 1) return static_cast<const float *>(run.a);
+  run.a_row_stride = 0;
+  run.rows = 1;
   run.depth = count;
-  FloatRows::copy_row(run, 0, room);
+  run.to = room;
+  copy_float_rows(run);
   return room;
 }
 

@@ -247,11 +247,12 @@ constexpr int64_t rows_words = 12 * depth_block;
 
 template <class Panel>
 inline void copy_rows(const MatmulRows &rows) {
-  if constexpr (requires { Panel::turn(rows); }) {
-    if (Panel::turns(rows)) return Panel::turn(rows);
+  if constexpr (requires { Panel::copy(rows); }) {
+    Panel::copy(rows);
+  } else {
+    const int64_t words = Panel::copy_words(rows.depth);
+    for (int64_t r = 0; r < rows.rows; ++r) Panel::copy_row(rows, r, rows.to + r * words);
   }
-  const int64_t words = Panel::copy_words(rows.depth);
-  for (int64_t r = 0; r < rows.rows; ++r) Panel::copy_row(rows, r, rows.to + r * words);
 }
 
 // multiply(copies of the rows, their stride)

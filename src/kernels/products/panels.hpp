@@ -62,41 +62,7 @@ struct FloatRows : FloatSums {
   static int64_t left_depth(int64_t depth) { return depth; }
   static int64_t copy_words(int64_t depth) { return depth; }
 
-  static void copy_row(const MatmulRows &rows, int64_t row, float *to) {
-    const int64_t stride = rows.a_column_stride;
-    const void *from = element_at(rows.a, rows.a_dtype, row * rows.a_row_stride);
-    if (stride == 1) return widen_rows(from, rows.a_dtype, 0, 1, rows.depth, to, 0);
-    if (!is_widened(rows.a_dtype)) {
-      for (int64_t i = 0; i < rows.depth; ++i) to[i] = static_cast<const float *>(from)[i * stride];
-      return;
-    }
-    for (int64_t i = 0; i < rows.depth; i += lanes) {
-      uint16_t halves[lanes];
-      const int64_t count = min_of(lanes, rows.depth - i);
-      for (int64_t j = 0; j < count; ++j) halves[j] = static_cast<const uint16_t *>(from)[(i + j) * stride];
-      widen_rows(halves, rows.a_dtype, 0, 1, count, to + i, 0);
-    }
-  }
-
-  // Floats that lie as columns, turned around a square at a time, some squares of the same rows one after the other.
-  static bool turns(const MatmulRows &rows) { return rows.a_dtype == Dtype::f32 && rows.a_row_stride == 1; }
-  static void turn(const MatmulRows &rows) {
-    constexpr int64_t run = 64;
-    const auto *a = static_cast<const float *>(rows.a);
-    const int64_t stride = rows.a_column_stride, whole = rows.depth / lanes * lanes;
-    for (int64_t begin = 0; begin < whole; begin += run) {
-      for (int64_t r = 0; r < rows.rows; r += lanes) {
-        for (int64_t k = begin; k < min_of(begin + run, whole); k += lanes) {
-          const float *columns[lanes];
-          for (int64_t i = 0; i < lanes; ++i) columns[i] = a + (k + i) * stride + r;
-          rows_to_lanes(columns, lanes, min_of(lanes, rows.rows - r), rows.to + r * rows.depth + k, rows.depth);
-        }
-      }
-    }
-    for (int64_t k = whole; k < rows.depth; ++k) {
-      for (int64_t r = 0; r < rows.rows; ++r) rows.to[r * rows.depth + k] = a[k * stride + r];
-    }
-  }
+  static void copy(const MatmulRows &rows) { copy_float_rows(rows); }
 };
 
 struct FloatPanel : FloatRows {
