@@ -154,8 +154,11 @@ TEST_SUITE("layer norm") {
             NormProblem problem = full_norm(dim, 2 * base_seed());
             NormProblem clean = full_norm(dim, 2 * base_seed());
             (in_residual ? *problem.residual : problem.x)(1, at) = special;
+            problem.mean.emplace(Shape{problem.x.shape()[0]});
             for_each_isa([&](const fovea_context *context) {
               const std::vector<float> out = problem.run(context), expected = clean.run(context);
+              const float mean = problem.mean->dense()[1];
+              CHECK((std::isnan(special) ? std::isnan(mean) : mean == special));
               CHECK(std::memcmp(out.data(), expected.data(), static_cast<size_t>(dim) * sizeof(float)) == 0);
               CHECK(std::all_of(out.begin() + dim, out.end(), [](float value) { return std::isnan(value); }));
             });

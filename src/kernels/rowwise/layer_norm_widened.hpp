@@ -127,9 +127,11 @@ FOVEA_NOINLINE void norm_some_rows(const NormRows &rows, int64_t first, int64_t 
   };
   for (int64_t i = 0; i < count; ++i) {
     Moments moments;
+    double total = 0;
     for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
       const int64_t columns = min_of(norm_chunk, rows.dim - begin);
       const float sum = read(i, begin, columns);
+      total += static_cast<double>(sum);
       const Moments more = widened_moments(rows.kind, floats + i * apart_by, columns, sum);
       begin == 0 ? void(moments = more) : moments.merge(more);
     }
@@ -141,7 +143,10 @@ FOVEA_NOINLINE void norm_some_rows(const NormRows &rows, int64_t first, int64_t 
     }
     // Only rows of equal numbers have less, of which a large factor would make NaN.
     scale[i] = NormScale(moments, spread > 0 && spread < 0x1p-200 ? 0x1p-200 : spread, rows.kind);
-    put_statistics(rows, first + i, moments.mean / factor + static_cast<double>(reading.less), spread / square);
+    // Deviations from an infinite mean are NaN, and so is the mean that they correct.
+    const bool infinite = rows.kind == NormKind::layer && spread != spread;
+    const double mean = infinite ? total * share : moments.mean / factor + static_cast<double>(reading.less);
+    put_statistics(rows, first + i, mean, spread / square);
   }
   for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
     const int64_t columns = min_of(norm_chunk, rows.dim - begin);
