@@ -124,8 +124,8 @@ FOVEA_API size_t fovea_last_error_copy(char *text, size_t size);
 
 typedef int32_t fovea_dtype;
 
-/* Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales (fovea_quantize);
- * there is no operation yet that takes U8, F8_E4M3 or F8_E5M2. */
+/* Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales (fovea_quantize), and
+ * U8 as such values, of two features of 4 bits each; there is no operation yet that takes F8_E4M3 or F8_E5M2. */
 enum {
   FOVEA_F32 = 1,      /* IEEE binary32                                                                                */
   FOVEA_F16 = 2,      /* IEEE binary16                                                                                */
@@ -352,7 +352,8 @@ typedef struct fovea_attention_options {
   int32_t precision;                 /* FOVEA_PRECISION_*, of F32 queries, keys and values                            */
   const fovea_tensor *key_scales;    /* F16 [B,Hkv,K,D/group], rank as key's, given exactly if key is I8: feature d of a  *
                                       * key is its number times scale d / group. group: a multiple of 16, or D (any D)   */
-  const fovea_tensor *value_scales;  /* F16 [B,Hkv,K,Dv/group], likewise for value                                        */
+  const fovea_tensor *value_scales;  /* F16 [B,Hkv,K,Dv/group], likewise for value; of U8 [B,Hkv,K,2 Dv/group], group a   *
+                                      * multiple of 32: a scale and a least number for each group                        */
 } fovea_attention_options;
 
 /* Dropout (Srivastava et al. 2014), for training. Each weight of a row with something to attend is set to 0 with
@@ -388,6 +389,9 @@ typedef struct fovea_attention_options {
  * share a head, where both are I8, D and Dv are multiples of 64, scales are of a row, of half of it, or of groups of 16, 32 or a
  * multiple of 64 whose number is a multiple of 4, and the processor has products of bytes (AVX-512-VNNI and VBMI), query is
  * rounded to 2^-16 of its row's largest number, and weight times scale to 2^-16 of the largest of any 192 keys.
+ * Value may as well be U8 [B,Hkv,K,Dv/2], two features of 4 bits in each as fovea_quantize lays them, with value_scales, beside
+ * a key of any type; Dv is then a multiple of 32. A number of 4 bits times its group's scale plus its least number is what it
+ * stands for, rounded once to F32, and read as numbers of I8 are; there are no products of bytes with it. Keys have no 4 bits.
  * Scratch memory comes from the context; see fovea_plan for none. */
 FOVEA_API fovea_status fovea_sdpa(const fovea_context *context, const fovea_tensor *query, const fovea_tensor *key,
                                   const fovea_tensor *value, const fovea_tensor *out,
@@ -568,12 +572,21 @@ FOVEA_API fovea_status fovea_tanh(const fovea_context *context, const fovea_tens
  *   scales = max |x| of the group / 127, rounded up to F16;  out = x (1 / scale), rounded to nearest, ties to even
  * group, which the size of scales' last axis says, is a multiple of 16, or D. A number is off by at most 0.5001 of its group's
  * scale. A group of zeros has scale 0. One with NaN or infinity has scale NaN and numbers 0, so that all of it reads back as
- * NaN. Numbers beyond 127 times F16's largest number, 8.3e6, are cut to that. All instruction sets give the same bits. */
+ * NaN. Numbers beyond 127 times F16's largest number, 8.3e6, are cut to that. All instruction sets give the same bits.
+ * Or as 4-bit numbers, as fovea_attention takes values, with a scale and a least number for each group:
+ *   out U8 [...,D/2], scales F16 [...,2 D/group]: pairs of scale and least; D and group are multiples of 32
+ *   least = min x of the group, rounded down to F16;  scale = (max x - least) / 15, rounded up to F16
+ *   number = (x - least) (1 / scale), rounded to nearest, ties to even
+ * Byte i of 16 that hold 32 features has feature i in its low four bits and feature 16 + i in its high ones. A number is off by
+ * at most 0.5001 of its group's scale; a group of one number that F16 has is exact. Of a group with NaN or infinity the scale
+ * is NaN, least and numbers are 0. Numbers below -65504 are cut to that, and those above least + 15 times 65504 to that. */
 FOVEA_API fovea_status fovea_quantize(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
                                       const fovea_tensor *scales);
 
 /* And back: out = q scale, of q I8 [...,D] and scales F16 [...,D/group] as fovea_quantize leaves them, or any; out F of q's
- * shape. Rounded once, as out's type asks; of a finite scale, past F16's largest number to that. */
+ * shape. Rounded once, as out's type asks; of a finite scale, past F16's largest number to that.
+ * Of q U8 [...,D/2] and scales F16 [...,2 D/group], out F [...,D]: least + scale number, rounded once to float32, then as out's
+ * type asks. */
 FOVEA_API fovea_status fovea_dequantize(const fovea_context *context, const fovea_tensor *q, const fovea_tensor *scales,
                                         const fovea_tensor *out);
 

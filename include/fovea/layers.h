@@ -317,7 +317,7 @@ typedef struct fovea_mha_options {
                                              * and values are appended to them as fovea_schedule_append does, then      *
                                              * attended                                                                 */
   const fovea_tensor *value_pages;
-  const fovea_tensor *key_scales;           /* of pages of I8; else NULL                                                */
+  const fovea_tensor *key_scales;           /* of pages of I8, or U8; else NULL                                         */
   const fovea_tensor *value_scales;
 } fovea_mha_options;
 

@@ -153,9 +153,9 @@ inline void activation(Activation kind, const Input &x, const Output &out, const
   check(fovea_activation(context.get(), static_cast<std::int32_t>(kind), x.get(), out.get()));
 }
 
-// ---- 8-bit numbers --------------------------------------------------------------------------------------------------
+// ---- numbers of 8 or 4 bits -----------------------------------------------------------------------------------------
 
-// out: of std::int8_t.
+// out: of std::int8_t, or of std::byte, two numbers of 4 bits each.
 inline void quantize(const Input &x, const Output &out, const Output &scales, const Context &context = {}) {
   check(fovea_quantize(context.get(), x.get(), out.get(), scales.get()));
 }

@@ -127,7 +127,7 @@ typedef struct fovea_mpi_ring_options {
  * options are fovea_attention's; ring may be NULL. All of them speak of the whole: positions, query_offset, windows and
  * valid_lens [B] (each in [0, K], the same on all ranks) count positions of the whole sequence, alibi_slopes and sinks are
  * given on all ranks. options.log_sum_exp is local: [B,H,Qr].
- * Refused are options.mask, bias, weights, scores, dropout, key_scales, value_scales (and keys and values of I8), valid_lens
+ * Refused are options.mask, bias, weights, scores, dropout, key_scales, value_scales (and keys and values of I8 or U8), valid_lens
  * [B,Q], FOVEA_EMPTY_ROWS_UNIFORM; alibi_slopes with FOVEA_MPI_STRIPED; FOVEA_LEAVE_ONE_OUT together with causal, windows
  * or alibi_slopes where K > Q unless FOVEA_TOP_LEFT, FOVEA_QUERY_OFFSET or query_offsets say that both count alike.
  * query_offset and query_offsets lie within 2^30 - Q - K of 0.
@@ -207,7 +207,7 @@ typedef struct fovea_mpi_decode_options {
 
 /* Attention to keys and values of which each rank holds some, in no order and as many as it likes, 0 too. Every rank attends
  * its own, all gather the partial results, and every rank gets the whole result, with the same bits.
- *   query F [B,H,Q,Dq]   key F or I8 [B,Hkv,Kr,Dk]   value F or I8 [B,Hkv,Kr,Dv]   out F [B,H,Q,Dv]
+ *   query F [B,H,Q,Dq]   key F or I8 [B,Hkv,Kr,Dk]   value F or I8 [B,Hkv,Kr,Dv], or U8 [B,Hkv,Kr,Dv/2]   out F [B,H,Q,Dv]
  * or all of rank 3, or 2, as in fovea_attention. query is the same on all ranks, or that of rank 0; Kr is the calling rank's.
  * score and options are fovea_attention's; decode may be NULL. options.valid_lens ([B] or [B,Q], each in [0, Kr]), key_scales
  * and value_scales are local; sinks are given on all ranks; log_sum_exp is that of the whole result, [B,H,Q].
@@ -240,7 +240,7 @@ typedef struct fovea_mpi_ulysses_options {
  * broadcast; a rank reads those of its heads), alibi_slopes, sinks, query_offsets. Positions of mask, bias and valid_lens are in
  * the order of the sequence, whatever the order of shares. options.log_sum_exp is local: [B,H,Qr].
  * That mask and bias hold the same on all ranks is not looked at.
- * Refused are options.weights, scores, dropout, key_scales, value_scales (and keys and values of I8).
+ * Refused are options.weights, scores, dropout, key_scales, value_scales (and keys and values of I8 or U8).
  * Bits are those of fovea_attention over the whole tensors where Q times the query heads of a rank that share a key/value head
  * is more than 256, or with FOVEA_QUERY_INVARIANT; else with one rank. (With few queries, how keys are split goes by how many
  * heads a call has.) Memory of the handle: twice a rank's share of all, and twice all positions of its heads.

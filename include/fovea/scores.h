@@ -64,8 +64,8 @@ typedef struct fovea_score {
  * [B,H,Q,Dq]. score NULL: the scaled dot product. A score function's parameters may as well be F16 or BF16, in any mix, but
  * sigmas: the bits that F32 parameters of these numbers give (unless "amx" would project those on tiles). But where a weight
  * and the rows it projects are BF16, of an even number of features, and the processor has products of that, their sums are
- * as exact as float32's in another order, and subnormal numbers count as 0 in them. Keys and values of I8 are for the scaled
- * dot product and BILINEAR, which then projects queries; its key_scales have the groups of Dk. */
+ * as exact as float32's in another order, and subnormal numbers count as 0 in them. Keys and values of I8, and values of
+ * U8, are for the scaled dot product and BILINEAR, which then projects queries; its key_scales have the groups of Dk. */
 FOVEA_API fovea_status fovea_attention(const fovea_context *context, const fovea_score *score,
                                        const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
                                        const fovea_tensor *out, const fovea_attention_options *options);

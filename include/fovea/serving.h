@@ -112,7 +112,7 @@ typedef struct fovea_append_options {
                                               * (and offset 0), unless positions or cosines of rows are given. NULL: none  */
   const fovea_tensor *key_scales;            /* output: the scales of I8 key_pages, as the schedule was made with; else    *
                                               * NULL                                                                       */
-  const fovea_tensor *value_scales;          /* likewise of value_pages                                                    */
+  const fovea_tensor *value_scales;          /* likewise of I8 or U8 value_pages                                           */
 } fovea_append_options;
 
 /* Writes one layer's new keys and values into its pages: token i of a sequence goes to position
@@ -121,7 +121,7 @@ typedef struct fovea_append_options {
  *   key_pages, value_pages: the layer's pages, as the schedule was made with
  *   value and value_pages may both be NULL: latent attention, whose values are the first Dv features of keys' rows: value was
  *   planned as a view of key's memory, and a run has one pointer for both
- * Kept bit by bit where the types are the same, rounded once to another F type, to nearest, ties to even; and to I8 as
+ * Kept bit by bit where the types are the same, rounded once to another F type, to nearest, ties to even; and to I8 or U8 as
  * fovea_quantize does. A sequence must have as many keys as tokens, and two sequences must not write into one page:
  * FOVEA_BAD_VALUE. options may be NULL. Scratch memory, for keys that are turned, comes from the context. */
 FOVEA_API fovea_status fovea_schedule_append(const fovea_schedule *schedule, const fovea_tensor *key,
@@ -146,9 +146,10 @@ typedef struct fovea_kv_pool_sizes {
                             * but so many pages that each sequence can have one                                       */
   int64_t sequences;       /* most that are open at once, 1 to 2^20                                                   */
   fovea_dtype key_dtype;   /* FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; 0: FOVEA_F32                              */
-  fovea_dtype value_dtype; /* likewise; 0: key_dtype                                                                  */
-  int64_t scale_group;     /* features that share a scale, of I8: a multiple of 16 that divides head_dim and          *
-                            * value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8              */
+  fovea_dtype value_dtype; /* likewise, or FOVEA_U8: 4 bits, of value_dim a multiple of 32; 0: key_dtype              */
+  int64_t scale_group;     /* features that share a scale, of I8 or U8: a multiple of 16, with U8 of 32, that divides  *
+                            * head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without    *
+                            * I8 and U8                                                                               */
 } fovea_kv_pool_sizes;
 
 /* An empty pool. Where the system gives memory at its first use, pages that were never filled take none. What stands in a page
@@ -181,12 +182,13 @@ FOVEA_API fovea_status fovea_kv_pool_close(fovea_kv_pool *pool, int64_t sequence
 FOVEA_API fovea_status fovea_kv_pool_step(const fovea_context *context, fovea_kv_pool *pool,
                                           const fovea_tensor *sequences, const fovea_tensor *tokens, fovea_step *step);
 
-/* A layer's keys as [P,Hkv,page,D], or its values as [P,Hkv,page,Dv]: what a schedule is made with. A layer out of range, or
- * NULL: a tensor of rank -1. */
+/* A layer's keys as [P,Hkv,page,D], or its values as [P,Hkv,page,Dv], of U8 as [P,Hkv,page,Dv / 2]: what a schedule is made with.
+ * A layer out of range, or NULL: a tensor of rank -1. */
 FOVEA_API fovea_tensor fovea_kv_pool_keys(const fovea_kv_pool *pool, int64_t layer);
 FOVEA_API fovea_tensor fovea_kv_pool_values(const fovea_kv_pool *pool, int64_t layer);
 
-/* The scales of a layer of I8, F16 [P,Hkv,page,D / group] and [P,Hkv,page,Dv / group]. Of another type: a tensor of rank -1. */
+/* The scales of a layer of I8, F16 [P,Hkv,page,D / group] and [P,Hkv,page,Dv / group]; of values of U8 [P,Hkv,page,2 Dv / group].
+ * Of another type: a tensor of rank -1. */
 FOVEA_API fovea_tensor fovea_kv_pool_key_scales(const fovea_kv_pool *pool, int64_t layer);
 FOVEA_API fovea_tensor fovea_kv_pool_value_scales(const fovea_kv_pool *pool, int64_t layer);
 

@@ -108,15 +108,17 @@ inline constexpr fovea_dtype dtype_of<std::int8_t> = FOVEA_I8;
 template <>
 inline constexpr fovea_dtype dtype_of<std::uint8_t> = FOVEA_BOOL;
 template <>
+inline constexpr fovea_dtype dtype_of<std::byte> = FOVEA_U8;
+template <>
 inline constexpr fovea_dtype dtype_of<bool> = FOVEA_BOOL;
 static_assert(sizeof(bool) == 1);
 
 template <typename T>
 concept Element = (dtype_of<std::remove_const_t<T>> != 0);
 
-// F32, F16 or BF16; or I8, which scales make floats of.
+// F32, F16 or BF16; or I8 or U8, which scales make floats of.
 constexpr bool is_float(fovea_dtype dtype) noexcept {
-  return (dtype >= FOVEA_F32 && dtype <= FOVEA_BF16) || dtype == FOVEA_I8;
+  return (dtype >= FOVEA_F32 && dtype <= FOVEA_BF16) || dtype == FOVEA_I8 || dtype == FOVEA_U8;
 }
 template <typename T>
 concept FloatElement = is_float(dtype_of<std::remove_const_t<T>>);
@@ -306,7 +308,7 @@ template <std::ranges::contiguous_range Range>
 Tensor(Range &&, const Shape &, const Shape &)
     -> Tensor<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
 
-// A Tensor of float, of 16-bit floats or of 8-bit numbers, as an argument; `writable`: an output. Made from whatever makes a Tensor.
+// A Tensor of float, of 16-bit floats or of numbers of 8 or 4 bits, as an argument; `writable`: an output. Made from whatever makes a Tensor.
 template <bool writable>
 class Floats {
   template <typename T>

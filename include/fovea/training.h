@@ -55,7 +55,7 @@ typedef struct fovea_attention_gradients {
  *
  * A key that a query does not attend gets nothing from it, and the other way round, whatever they hold; rows with nothing to
  * attend have no gradient, under any policy of empty rows. NaN that is attended reaches the gradients that depend on it.
- * Keys and values of I8 have none: FOVEA_BAD_DTYPE. */
+ * Keys and values of I8, and values of U8, have none: FOVEA_BAD_DTYPE. */
 FOVEA_API fovea_status fovea_attention_backward(const fovea_context *context, const fovea_score *score,
                                                 const fovea_tensor *query, const fovea_tensor *key,
                                                 const fovea_tensor *value, const fovea_tensor *out,

@@ -1,7 +1,10 @@
-// Signed numbers of 8 bits as registers of float32, which is exact, and back. Nothing past `count` is touched.
+// Signed numbers of 8 bits, and unsigned ones of 4, as registers of float32, which is exact, and back. Nothing past `count` is
+// touched.
 //
 //   load_bytes(from), load_first_bytes(from, count)    a register's worth, or the first of one and then zeros
 //   store_first_bytes(to, floats, count)               floats within [-127, 127], rounded to nearest, ties to even
+//   load_fours(from, low, high)                        a register's worth of bytes: their low four bits, and their high ones
+//   store_fours(to, low, high)                         floats within [0, 15], rounded to nearest, ties to even
 #pragma once
 
 #include "beyond_xsimd/half_floats.hpp"
@@ -25,6 +28,15 @@ FOVEA_BYTES void store_first_bytes(int8_t *to, Floats floats, int64_t count) {
   if (count == 16) return _mm_storeu_si128(reinterpret_cast<__m128i *>(to), bytes);
   _mm_mask_storeu_epi8(to, first_halves(count), bytes);
 }
+FOVEA_BYTES void load_fours(const uint8_t *from, Floats *low, Floats *high) {
+  const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from)));
+  *low = _mm512_cvtepi32_ps(_mm512_and_si512(bytes, _mm512_set1_epi32(15)));
+  *high = _mm512_cvtepi32_ps(_mm512_srli_epi32(bytes, 4));
+}
+FOVEA_BYTES void store_fours(uint8_t *to, Floats low, Floats high) {
+  const __m512i both = _mm512_or_si512(_mm512_cvtps_epi32(low), _mm512_slli_epi32(_mm512_cvtps_epi32(high), 4));
+  _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm512_cvtepi32_epi8(both));
+}
 
 #elif defined(__AVX2__)
 
@@ -43,6 +55,16 @@ FOVEA_BYTES void store_first_bytes(int8_t *to, Floats floats, int64_t count) {
   _mm_storel_epi64(reinterpret_cast<__m128i *>(buffer), _mm_packs_epi16(halves, halves));
   memcpy(to, buffer, static_cast<size_t>(count));
 }
+FOVEA_BYTES void load_fours(const uint8_t *from, Floats *low, Floats *high) {
+  const __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(from)));
+  *low = _mm256_cvtepi32_ps(_mm256_and_si256(bytes, _mm256_set1_epi32(15)));
+  *high = _mm256_cvtepi32_ps(_mm256_srli_epi32(bytes, 4));
+}
+FOVEA_BYTES void store_fours(uint8_t *to, Floats low, Floats high) {
+  const __m256i both = _mm256_or_si256(_mm256_cvtps_epi32(low), _mm256_slli_epi32(_mm256_cvtps_epi32(high), 4));
+  const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i *>(to), _mm_packus_epi16(halves, halves));
+}
 
 #elif defined(__aarch64__)
 
@@ -57,6 +79,19 @@ FOVEA_BYTES void store_first_bytes(int8_t *to, Floats floats, int64_t count) {
   int8_t buffer[8];
   vst1_s8(buffer, vqmovn_s16(vcombine_s16(halves, halves)));
   memcpy(to, buffer, static_cast<size_t>(count));
+}
+FOVEA_BYTES void load_fours(const uint8_t *from, Floats *low, Floats *high) {
+  uint8_t buffer[8] = {};
+  memcpy(buffer, from, 4);
+  const uint32x4_t bytes = vmovl_u16(vget_low_u16(vmovl_u8(vld1_u8(buffer))));
+  *low = vcvtq_f32_u32(vandq_u32(bytes, vdupq_n_u32(15)));
+  *high = vcvtq_f32_u32(vshrq_n_u32(bytes, 4));
+}
+FOVEA_BYTES void store_fours(uint8_t *to, Floats low, Floats high) {
+  const uint16x4_t halves = vmovn_u32(vorrq_u32(vcvtnq_u32_f32(low), vshlq_n_u32(vcvtnq_u32_f32(high), 4)));
+  uint8_t buffer[8];
+  vst1_u8(buffer, vmovn_u16(vcombine_u16(halves, halves)));
+  memcpy(to, buffer, 4);
 }
 
 #else
@@ -74,6 +109,20 @@ FOVEA_BYTES void store_first_bytes(int8_t *to, Floats floats, int64_t count) {
   const __m128i halves = _mm_packs_epi32(numbers, numbers);
   const int32_t buffer = _mm_cvtsi128_si32(_mm_packs_epi16(halves, halves));
   memcpy(to, &buffer, static_cast<size_t>(count));
+}
+FOVEA_BYTES void load_fours(const uint8_t *from, Floats *low, Floats *high) {
+  int32_t buffer;
+  memcpy(&buffer, from, sizeof buffer);
+  const __m128i none = _mm_setzero_si128();
+  const __m128i bytes = _mm_unpacklo_epi16(_mm_unpacklo_epi8(_mm_cvtsi32_si128(buffer), none), none);
+  *low = _mm_cvtepi32_ps(_mm_and_si128(bytes, _mm_set1_epi32(15)));
+  *high = _mm_cvtepi32_ps(_mm_srli_epi32(bytes, 4));
+}
+FOVEA_BYTES void store_fours(uint8_t *to, Floats low, Floats high) {
+  const __m128i both = _mm_or_si128(_mm_cvtps_epi32(low), _mm_slli_epi32(_mm_cvtps_epi32(high), 4));
+  const __m128i halves = _mm_packs_epi32(both, both);
+  const int32_t buffer = _mm_cvtsi128_si32(_mm_packus_epi16(halves, halves));
+  memcpy(to, &buffer, sizeof buffer);
 }
 
 #endif

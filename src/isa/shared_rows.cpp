@@ -43,21 +43,33 @@ bool rows_are_finite(const void *from, Dtype dtype, int64_t stride, int64_t coun
   return !xsimd::any(xsimd::isnan(check));
 }
 
-void scale_rows_of(const ScaledRows &from, int64_t feature, int64_t width, void *to, Dtype dtype, int64_t to_stride) {
+namespace {
+
+template <class Number>
+FOVEA_INLINE void scale_rows_as(const ScaledRows &from, const Features &features, void *to, Dtype dtype,
+                                int64_t to_stride) {
   constexpr int64_t room_floats = 1024;  // the most features there are
   alignas(64) float room[room_floats];
   for (int64_t j = 0; j < from.count; ++j) {
-    const int8_t *numbers = from.numbers + j * from.stride;
+    const Number *numbers = static_cast<const Number *>(from.numbers) + j * from.stride;
     const Float16 *scales = from.scales + j * from.scale_stride;
     void *row = element_at(to, dtype, j * to_stride);
     if (dtype == Dtype::f32) {
-      scale_row<false>(numbers, scales, from.group, feature, width, static_cast<float *>(row));
+      scale_row<false>(numbers, scales, features, static_cast<float *>(row));
       continue;
     }
-    dtype == Dtype::f16 ? scale_row<true>(numbers, scales, from.group, feature, width, room)
-                        : scale_row<false>(numbers, scales, from.group, feature, width, room);
-    narrow_row(room, width, row, dtype);
+    dtype == Dtype::f16 ? scale_row<true>(numbers, scales, features, room)
+                        : scale_row<false>(numbers, scales, features, room);
+    narrow_row(room, features.width, row, dtype);
   }
+}
+
+}  // namespace
+
+void scale_rows_of(const ScaledRows &from, int64_t feature, int64_t width, void *to, Dtype dtype, int64_t to_stride) {
+  const Features features(from, feature, width);
+  if (from.dtype == Dtype::u8) return scale_rows_as<uint8_t>(from, features, to, dtype, to_stride);
+  scale_rows_as<int8_t>(from, features, to, dtype, to_stride);
 }
 
 void copy_float_rows(const MatmulRows &rows) {

@@ -20,11 +20,12 @@ struct ElementRun {
   int64_t count;
 };
 
-// A row as 8-bit numbers, with a scale for each group of features, and as what they stand for.
+// A row as numbers with a scale for each group of features (attention/scaled_rows.hpp), and as what they stand for.
 struct ScaledRow {
-  int8_t *numbers;
+  void *numbers;
+  Dtype numbers_dtype;  // i8, or u8: two numbers of 4 bits a byte
   Float16 *scales;
-  int64_t group, groups;  // features of a group: a multiple of 16, or all there are
+  int64_t group, groups;  // features of a group: a multiple of 16 (of 32: 4 bits), or all there are
   void *floats;
   Dtype dtype;  // of floats
 };

@@ -7,10 +7,11 @@
 
 namespace fovea {
 
-// Rows of 8-bit numbers with binary16 scales.
+// Rows of numbers with binary16 scales, as HeadRows has them.
 struct ScaledRows {
-  const int8_t *numbers;
-  int64_t stride;
+  const void *numbers;
+  Dtype dtype;            // i8, or u8: two features of 4 bits a byte
+  int64_t stride;         // in bytes
   const Float16 *scales;  // of the first row
   int64_t scale_stride;
   int64_t group;  // features that share a scale

@@ -102,6 +102,7 @@ FOVEA_INLINE Float quotient(const Float &a, const Float &b) {
 
 // The larger; which of the two when one is NaN is not specified.
 FOVEA_INLINE Float larger(const Float &a, const Float &b) { return xsimd::max(a, b); }
+FOVEA_INLINE Float smaller(const Float &a, const Float &b) { return xsimd::min(a, b); }
 
 // A bound on value that lets NaN through. Where one operand is NaN, x86's instructions give the second operand, NEON
 // gives NaN, and xsimd 14 turned the operands around.
@@ -157,6 +158,7 @@ FOVEA_INLINE void store_partial(float *to, const Float &value, int64_t count) {
 
 FOVEA_INLINE float horizontal_sum(const Float &value) { return xsimd::reduce_add(value); }
 FOVEA_INLINE float horizontal_max(const Float &value) { return xsimd::reduce_max(value); }
+FOVEA_INLINE float horizontal_min(const Float &value) { return xsimd::reduce_min(value); }
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

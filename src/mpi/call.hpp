@@ -34,7 +34,7 @@ struct Call {
   int64_t group() const { return kv_heads() == 0 ? 0 : heads() / kv_heads(); }
   int64_t query_len() const { return query.shape[2]; }
   int64_t key_len() const { return key.shape[2]; }
-  int64_t value_dim() const { return value.shape[3]; }
+  int64_t value_dim() const { return value.shape[3] * (value.dtype == FOVEA_U8 ? 2 : 1); }  // U8: of 4 bits each
   bool has(uint32_t flag) const { return (options.flags & flag) != 0; }
 };
 

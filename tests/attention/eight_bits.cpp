@@ -5,127 +5,12 @@
 #include <cmath>
 #include <optional>
 
-#include "support/attention_plan.hpp"
 #include "support/errors.hpp"
-#include "support/narrow.hpp"
-#include "support/random_attention.hpp"
+#include "support/scaled_numbers.hpp"
 
 using namespace testing;
 
 namespace {
-
-int64_t any_group(Random &random, int64_t dim) {
-  std::vector<int64_t> groups = {dim};
-  for (int64_t group = 16; group < dim; group += 16) {
-    if (dim % group == 0) groups.push_back(group);
-  }
-  return groups[static_cast<size_t>(random.integer(0, static_cast<int64_t>(groups.size()) - 1))];
-}
-
-// Numbers with the layout of a tensor, which gets what they stand for, and their scales, of about a size; 0: of any.
-class EightBits {
- public:
-  EightBits(Tensor<float> &floats, int64_t group, Random &random, float most = 0)
-      : numbers_(floats.shape(), floats.strides()), group_(group) {
-    Shape shape = scale_shape(floats.shape(), group);
-    std::vector<int> order(shape.size());
-    for (size_t axis = 0; axis < order.size(); ++axis) order[axis] = static_cast<int>(axis);
-    if (order.size() == 4 && random.chance(0.5)) std::swap(order[1], order[2]);
-    scales_ = Tensor<uint16_t>(shape, permuted_strides(shape, order, random.integer(0, 3)));
-    const float size = most != 0 ? most : random.pick({0.02f, 0.02f, 0.02f, 1e-6f, 3.0f});
-    numbers_.fill([&] { return static_cast<int8_t>(random.integer(-128, 127)); });
-    scales_.fill([&] {
-      const float scale = size * random.uniform(0.2f, 1.8f) * (random.chance(0.05) ? -1.0f : 1.0f);
-      return narrowed(random.chance(0.02) ? 0.0f : scale, FOVEA_F16);
-    });
-    read_back(floats);
-  }
-
-  void read_back(Tensor<float> &floats) const {
-    floats.memory().thaw();
-    for_each_index(floats.shape(), [&](const Shape &index) {
-      Shape of = index;
-      of.back() /= group_;
-      floats.at(index) = static_cast<float>(numbers_.at(index)) * widened(scales_.at(of), FOVEA_F16);
-    });
-  }
-
-  Tensor<int8_t> &numbers() { return numbers_; }
-  Tensor<uint16_t> &scales() { return scales_; }
-  fovea_tensor numbers_view() const {
-    numbers_.memory().freeze();
-    return numbers_.view();
-  }
-  fovea_tensor scales_view() const {
-    scales_.memory().freeze();
-    fovea_tensor view = scales_.view();
-    view.dtype = FOVEA_F16;
-    return view;
-  }
-
- private:
-  static Shape scale_shape(Shape shape, int64_t group) {
-    shape.back() /= group;
-    return shape;
-  }
-
-  Tensor<int8_t> numbers_;
-  Tensor<uint16_t> scales_;
-  int64_t group_;
-};
-
-// A call with 8 bits in the place of its keys or values, or both.
-struct EightBitCall {
-  EightBitCall(const AttentionProblem &problem, const AttentionResult &result, const EightBits *keys,
-               const EightBits *values)
-      : call(problem, result) {
-    if (keys != nullptr) {
-      call.key = keys->numbers_view();
-      key_scales = keys->scales_view();
-      call.options.key_scales = &key_scales;
-    }
-    if (values != nullptr) {
-      call.value = values->numbers_view();
-      value_scales = values->scales_view();
-      call.options.value_scales = &value_scales;
-    }
-  }
-
-  AttentionArguments call;
-  fovea_tensor key_scales{}, value_scales{};
-};
-
-std::string plan_text(const AttentionArguments &call, const fovea_context *context) {
-  fovea_plan *plan = nullptr;
-  REQUIRE_OK(call.plan(context, &plan));
-  char text[512];
-  fovea_plan_describe(plan, text, sizeof text);
-  fovea_plan_destroy(plan);
-  return text;
-}
-
-// The type that the kernels of a call multiply.
-fovea_dtype multiplied(const std::string &plan) {
-  if (plan.find("kernels=amxfp16") != std::string::npos) return FOVEA_F16;
-  const bool pairs = plan.find("kernels=avx512bf16") != std::string::npos;
-  return pairs || plan.find("kernels=amxbf16") != std::string::npos ? FOVEA_BF16 : FOVEA_F32;
-}
-
-bool same_but_nan(const Tensor<float> &a, const Tensor<float> &b) {
-  bool same = true;
-  for_each_index(a.shape(), [&](const Shape &index) {
-    const float x = a.at(index), y = b.at(index);
-    same = same && ((std::isnan(x) && std::isnan(y)) || std::memcmp(&x, &y, sizeof x) == 0);
-  });
-  return same;
-}
-
-// Rows one after the other, of a type: the 8 bits are copied, too.
-NarrowTensor packed(const Tensor<float> &from, fovea_dtype dtype) {
-  Tensor<float> copy{Shape(from.shape())};
-  copy.assign(from.dense());
-  return NarrowTensor(copy, dtype);
-}
 
 bool by_bytes(const std::string &plan) { return plan.find("kernels=avx512vnni") != std::string::npos; }
 
@@ -172,7 +57,7 @@ void check_eight_bits(const AttentionProblem &problem, fovea_dtype query_type, c
   if (query_type != FOVEA_F32) query.emplace(problem.query, query_type);
   for_each_isa([&](const fovea_context *context) {
     const AttentionResult result = problem.make_result(want_weights), expected = problem.make_result(want_weights);
-    EightBitCall eight(problem, result, keys, values);
+    ScaledCall eight(problem, result, keys, values);
     AttentionArguments call(problem, expected);
     if (query) eight.call.query = call.query = query->view();
     const std::string plan = plan_text(eight.call, context);
@@ -298,7 +183,7 @@ TEST_SUITE("eight bits") {
           values(problem.value, any_group(random, problem.sizes.value_dim), random, 0.02f);
       for_each_isa([&](const fovea_context *context) {
         const AttentionResult result = problem.make_result(false);
-        const EightBitCall eight(problem, result, &keys, &values);
+        const ScaledCall eight(problem, result, &keys, &values);
         REQUIRE_OK(eight.call.run(context));
         if (by_bytes(plan_text(eight.call, context))) {
           const reference::AttentionOutputs<double> truth = reference::attention<double>(problem.reference_inputs());
@@ -337,7 +222,7 @@ TEST_SUITE("eight bits") {
         std::vector<std::vector<float>> outputs;
         for_each_isa([&](const fovea_context *context) {
           const AttentionResult result = problem.make_result(false);
-          EightBitCall eight(problem, result, &keys, &values);
+          ScaledCall eight(problem, result, &keys, &values);
           if (narrow) eight.call.query = query.view();
           REQUIRE_OK(eight.call.run(context));
           outputs.push_back(result.out.dense());
@@ -366,7 +251,7 @@ TEST_SUITE("eight bits") {
       values.scales().at({0, 0, 77, 1}) = 0x7e00;
       for_each_isa([&](const fovea_context *context) {
         const AttentionResult result = problem.make_result(false);
-        REQUIRE_OK(EightBitCall(problem, result, &keys, &values).call.run(context));
+        REQUIRE_OK(ScaledCall(problem, result, &keys, &values).call.run(context));
         int64_t wrong = 0;
         for_each_index(result.out.shape(),
                        [&](const Shape &index) { wrong += std::isnan(result.out.at(index)) != (index[3] >= 32); });
@@ -384,9 +269,9 @@ TEST_SUITE("eight bits") {
     const EightBits keys(problem.key, 32, random), values(problem.value, 64, random);
     for_each_isa([&](const fovea_context *context) {
       const AttentionResult all = problem.make_result(false);
-      REQUIRE_OK(EightBitCall(problem, all, &keys, &values).call.run(context));
+      REQUIRE_OK(ScaledCall(problem, all, &keys, &values).call.run(context));
       const Tensor<float> single({1, 2, 1, 64});
-      EightBitCall call(problem, all, &keys, &values);
+      ScaledCall call(problem, all, &keys, &values);
       call.call.query.shape[2] = 1;
       call.call.out = single.view();
       REQUIRE_OK(call.call.run(context));
@@ -403,12 +288,12 @@ TEST_SUITE("eight bits") {
       for_each_isa([&](const fovea_context *context) {
         problem.set_valid_lens({400, 400});
         const AttentionResult planned = problem.make_result(false), called = problem.make_result(false);
-        EightBitCall call(problem, planned, &keys, &values);
+        ScaledCall call(problem, planned, &keys, &values);
         fovea_plan *plan = nullptr;
         REQUIRE_OK(call.call.plan(context, &plan));
         std::vector<std::byte> workspace(fovea_plan_workspace_size(plan));
         problem.set_valid_lens({123, 377});
-        EightBitCall second(problem, called, &keys, &values);
+        ScaledCall second(problem, called, &keys, &values);
         fovea_attention_buffers buffers = buffers_of(call.call);
         buffers.valid_lens = second.call.valid_lens.data;
         buffers.key_scales = call.key_scales.data;
@@ -432,7 +317,7 @@ TEST_SUITE("eight bits") {
       for (const std::string &isa : instruction_sets()) {
         const OwnContext context = make_context(isa, FOVEA_PRECISION_MEDIUM);
         const AttentionResult result = problem.make_result(false), expected = problem.make_result(false);
-        EightBitCall eight(problem, result, &keys, &values);
+        ScaledCall eight(problem, result, &keys, &values);
         AttentionArguments call(problem, expected);
         const NarrowTensor query = packed(problem.query, FOVEA_BF16), key = packed(problem.key, FOVEA_BF16),
                            value = packed(problem.value, FOVEA_BF16);
@@ -461,7 +346,7 @@ TEST_SUITE("eight bits") {
       problem.want_log_sum_exp = false;
       for_each_isa([&](const fovea_context *context) {
         const AttentionResult result = problem.make_result(false);
-        EightBitCall call(problem, result, &keys, &values);
+        ScaledCall call(problem, result, &keys, &values);
         REQUIRE_OK(call.call.run(context));
         const reference::AttentionOutputs<double> truth = reference::attention<double>(problem.reference_inputs());
         const std::vector<float> out = result.out.dense();
@@ -483,41 +368,40 @@ TEST_SUITE("errors") {
     const EightBits keys(problem.key, 32, random), values(problem.value, 64, random);
     const auto refused = [&](fovea_status status, std::initializer_list<std::string> words, const auto &spoil) {
       const AttentionResult result = problem.make_result(false);
-      EightBitCall call(problem, result, &keys, &values);
+      ScaledCall call(problem, result, &keys, &values);
       spoil(call);
       check_refusal(call.call.run(nullptr), status, words);
       CHECK(result.out.untouched());
     };
     refused(FOVEA_NULL_POINTER, {"key_scales is NULL", "FOVEA_I8"},
-            [](EightBitCall &call) { call.call.options.key_scales = nullptr; });
+            [](ScaledCall &call) { call.call.options.key_scales = nullptr; });
     refused(FOVEA_NULL_POINTER, {"value_scales is NULL", "FOVEA_I8"},
-            [](EightBitCall &call) { call.call.options.value_scales = nullptr; });
+            [](ScaledCall &call) { call.call.options.value_scales = nullptr; });
     refused(FOVEA_BAD_VALUE, {"key_scales is given", "key has dtype FOVEA_F32"},
-            [&](EightBitCall &call) { call.call.key = problem.key.view(); });
+            [&](ScaledCall &call) { call.call.key = problem.key.view(); });
     refused(FOVEA_BAD_VALUE, {"value_scales is given", "value has dtype FOVEA_F32"},
-            [&](EightBitCall &call) { call.call.value = problem.value.view(); });
+            [&](ScaledCall &call) { call.call.value = problem.value.view(); });
     for (const fovea_dtype dtype : kDtypes) {
       if (dtype == FOVEA_F16) continue;
       refused(FOVEA_BAD_DTYPE, {"key_scales has dtype " + dtype_name(dtype), "expected FOVEA_F16"},
-              [&](EightBitCall &call) { call.key_scales.dtype = dtype; });
+              [&](ScaledCall &call) { call.key_scales.dtype = dtype; });
     }
-    refused(FOVEA_BAD_RANK, {"key_scales has rank 3"}, [](EightBitCall &call) { call.key_scales.rank = 3; });
+    refused(FOVEA_BAD_RANK, {"key_scales has rank 3"}, [](ScaledCall &call) { call.key_scales.rank = 3; });
     const char *axes[] = {"batch entries", "heads", "positions", "groups"};
     for (int axis = 0; axis < 4; ++axis) {
       refused(FOVEA_BAD_SHAPE, {"value_scales has", axes[axis]},
-              [&](EightBitCall &call) { call.value_scales.shape[axis] = 9; });
+              [&](ScaledCall &call) { call.value_scales.shape[axis] = 9; });
     }
     for (const int64_t groups : {0, 3, 8, 64, 65}) {  // of 64 features: 8 groups are of 8
       refused(FOVEA_BAD_SHAPE, {"key_scales has " + std::to_string(groups) + " groups", "64"},
-              [&](EightBitCall &call) { call.key_scales.shape[3] = groups; });
+              [&](ScaledCall &call) { call.key_scales.shape[3] = groups; });
     }
-    refused(FOVEA_BAD_STRIDE, {"key_scales.strides[3]"}, [](EightBitCall &call) { call.key_scales.strides[3] = 2; });
-    refused(FOVEA_NULL_POINTER, {"key_scales"}, [](EightBitCall &call) { call.key_scales.data = nullptr; });
+    refused(FOVEA_BAD_STRIDE, {"key_scales.strides[3]"}, [](ScaledCall &call) { call.key_scales.strides[3] = 2; });
+    refused(FOVEA_NULL_POINTER, {"key_scales"}, [](ScaledCall &call) { call.key_scales.data = nullptr; });
     refused(FOVEA_OVERLAP, {"out", "value_scales"},
-            [](EightBitCall &call) { call.value_scales.data = call.call.out.data; });
-    refused(FOVEA_BAD_DTYPE, {"query has dtype FOVEA_I8"},
-            [](EightBitCall &call) { call.call.query.dtype = FOVEA_I8; });
-    refused(FOVEA_BAD_DTYPE, {"key has dtype FOVEA_U8"}, [](EightBitCall &call) { call.call.key.dtype = FOVEA_U8; });
+            [](ScaledCall &call) { call.value_scales.data = call.call.out.data; });
+    refused(FOVEA_BAD_DTYPE, {"query has dtype FOVEA_I8"}, [](ScaledCall &call) { call.call.query.dtype = FOVEA_I8; });
+    refused(FOVEA_BAD_DTYPE, {"key has dtype FOVEA_U8"}, [](ScaledCall &call) { call.call.key.dtype = FOVEA_U8; });
   }
 
   TEST_CASE("8 bits are the scaled dot product's and the bilinear score's alone") {
@@ -527,9 +411,9 @@ TEST_SUITE("errors") {
           make_scored(kind, {.query_len = 3, .key_len = 5, .head_dim = 16, .value_dim = 16}, 4, random);
       const EightBits keys(problem.key, 16, random), values(problem.value, 16, random);
       const AttentionResult result = problem.make_result(false);
-      check_refusal(EightBitCall(problem, result, &keys, nullptr).call.run(nullptr), FOVEA_BAD_DTYPE,
+      check_refusal(ScaledCall(problem, result, &keys, nullptr).call.run(nullptr), FOVEA_BAD_DTYPE,
                     {"key has dtype FOVEA_I8"});
-      check_refusal(EightBitCall(problem, result, nullptr, &values).call.run(nullptr), FOVEA_BAD_DTYPE,
+      check_refusal(ScaledCall(problem, result, nullptr, &values).call.run(nullptr), FOVEA_BAD_DTYPE,
                     {"value has dtype FOVEA_I8"});
       CHECK(result.out.untouched());
     }

@@ -170,6 +170,20 @@ TEST_SUITE("gradients errors") {
     call.refused(FOVEA_BAD_DTYPE, {"key has dtype FOVEA_I8", "no gradient"});
   }
 
+  TEST_CASE("values of 4 bits have no gradient") {
+    Call call;
+    const Tensor<uint8_t> numbers(Shape{2, 2, 7, 16});
+    const Tensor<uint16_t> scales(Shape{2, 2, 7, 2});
+    const Tensor<float> out(Shape{2, 4, 5, 32});
+    fovea_tensor given = scales.view();
+    given.dtype = FOVEA_F16;
+    call.forward.value = numbers.view();
+    call.forward.value.dtype = FOVEA_U8;
+    call.forward.out = out.view();
+    call.forward.options.value_scales = &given;
+    call.refused(FOVEA_BAD_DTYPE, {"value has dtype FOVEA_U8", "4 bits", "no gradient"});
+  }
+
   TEST_CASE("structs of other sizes") {
     Call call;
     call.backward.gradients.struct_size = sizeof(fovea_attention_gradients) - 1;

@@ -247,4 +247,24 @@ TEST_CASE("8-bit numbers: quantized, read back, attended with their scales") {
   for (std::size_t n = 0; n < out.size(); ++n) CHECK(std::abs(out[n] - expected[n]) < 0.02f);
 }
 
+TEST_CASE("4-bit numbers: quantized, read back, attended, in a pool") {
+  Floats x(64), back(64), out(32), expected(32);
+  for (std::size_t n = 0; n < x.size(); ++n) x[n] = std::sin(static_cast<float>(n));
+  std::vector<std::byte> values(32);
+  std::vector<fovea::Float16> scales(4);
+  const fovea::Output v(values, {2, 16}), s(scales, {2, 2});
+  fovea::quantize(Tensor(x, {2, 32}), v, s);
+  fovea::dequantize(v, s, Tensor(back, {2, 32}));
+  for (std::size_t n = 0; n < x.size(); ++n) CHECK(std::abs(back[n] - x[n]) < 0.07f);
+  const fovea::Input query(x, {1, 32}), key(x, {2, 32});
+  fovea::sdpa(query, key, v, Output(out, {1, 32}), {.value_scales = s});
+  fovea::sdpa(query, key, Tensor(back, {2, 32}), Output(expected, {1, 32}));
+  CHECK(out == expected);
+  const fovea::KvPool pool(
+      {.head_dim = 64, .positions = 32, .sequences = 1, .key_dtype = FOVEA_I8, .value_dtype = FOVEA_U8});
+  CHECK(pool.values(0).dtype() == FOVEA_U8);
+  CHECK(pool.values(0).shape().back() == 32);
+  CHECK(pool.value_scales(0).shape().back() == 4);
+}
+
 TEST_SUITE_END();

@@ -60,7 +60,7 @@ const Spoiled kSpoiled[] = {
     {"rank 7", FOVEA_BAD_RANK, [](fovea_tensor &t) { return t.rank = 7, true; }},
     {"element type", FOVEA_BAD_DTYPE, [](fovea_tensor &t) { return t.dtype = 99, true; }},
     {"bfloat16 elements", FOVEA_BAD_DTYPE, [](fovea_tensor &t) { return t.dtype = FOVEA_BF16, true; }},
-    {"8-bit elements", FOVEA_BAD_DTYPE, [](fovea_tensor &t) { return t.dtype = FOVEA_U8, true; }},
+    {"8-bit elements", FOVEA_BAD_DTYPE, [](fovea_tensor &t) { return t.dtype = FOVEA_F8_E4M3, true; }},
     {"negative size", FOVEA_BAD_SHAPE, [](fovea_tensor &t) { return t.shape[0] = -3, true; }},
     {"no data", FOVEA_NULL_POINTER,
      [](fovea_tensor &t) {
@@ -75,7 +75,7 @@ const Spoiled kSpoiled[] = {
        for (int axis = 0; axis < t.rank; ++axis) {
          if (t.shape[axis] == 0) return false;
        }
-       return t.dtype != FOVEA_BOOL && t.dtype != FOVEA_I8;
+       return t.dtype != FOVEA_BOOL && t.dtype != FOVEA_I8 && t.dtype != FOVEA_U8;
      }}};
 
 // Every operand of the call spoiled in each way, one at a time.

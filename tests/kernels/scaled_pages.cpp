@@ -1,5 +1,5 @@
-// Keys and values of 8 bits in pages that the library does not know, numbers and scales each between bytes that may not be touched:
-// bit for bit what the same rows give evenly spaced.
+// Keys and values of 8 bits, and values of 4, in pages that the library does not know, numbers and scales each between bytes that may
+// not be touched: bit for bit what the same rows give evenly spaced.
 #include <memory>
 
 #include "elements.hpp"
@@ -17,15 +17,19 @@ struct Sizes {
 
 // [batch][head][position]
 struct ScaledRows {
-  int64_t length, dim, groups;
+  fovea::Dtype dtype;  // i8, or u8: two features a number, two scales a group
+  int64_t length, group;
+  int64_t dim, count;  // numbers and scales of a row
   GuardedMemory numbers, scales;
 
-  ScaledRows(const Sizes &sizes, Random &random)
-      : length(sizes.key_len),
-        dim(sizes.dim),
-        groups(sizes.dim / sizes.group),
+  ScaledRows(fovea::Dtype type, const Sizes &sizes, Random &random)
+      : dtype(type),
+        length(sizes.key_len),
+        group(sizes.group),
+        dim(type == fovea::Dtype::u8 ? sizes.dim / 2 : sizes.dim),
+        count(sizes.dim / sizes.group * (type == fovea::Dtype::u8 ? 2 : 1)),
         numbers(static_cast<size_t>(kBatch * kHeads * length * dim)),
-        scales(static_cast<size_t>(kBatch * kHeads * length * groups) * 2, 2) {
+        scales(static_cast<size_t>(kBatch * kHeads * length * count) * 2, 2) {
     for (size_t n = 0; n < numbers.size(); ++n) numbers.data()[n] = static_cast<std::byte>(random.integer(0, 255));
     for (size_t n = 0; n < scales.size() / 2; ++n) {
       reinterpret_cast<uint16_t *>(scales.data())[n] = narrowed(random.uniform(0.001F, 0.02F), FOVEA_F16);
@@ -34,11 +38,11 @@ struct ScaledRows {
   fovea::HeadRows evenly_spaced() const {
     return {numbers.data(),
             {kHeads * length * dim, length * dim, dim},
-            fovea::Dtype::i8,
+            dtype,
             nullptr,
             {reinterpret_cast<const fovea::Float16 *>(scales.data()),
-             {kHeads * length * groups, length * groups, groups},
-             dim / groups}};
+             {kHeads * length * count, length * count, count},
+             group}};
   }
 };
 
@@ -54,12 +58,11 @@ class ScaledPages : public fovea::RowPlaces {
       const int64_t first = page % per_head_ * positions;
       const int64_t row = page / per_head_ * rows.length + first, count = std::min(positions, rows.length - first);
       numbers_.push_back(copy(rows.numbers, row * rows.dim, count * rows.dim, 1));
-      scales_.push_back(copy(rows.scales, row * rows.groups * 2, count * rows.groups * 2, 2));
+      scales_.push_back(copy(rows.scales, row * rows.count * 2, count * rows.count * 2, 2));
     }
   }
   fovea::HeadRows head_rows() const {
-    return {
-        nullptr, {0, 0, rows_.dim}, fovea::Dtype::i8, this, {nullptr, {0, 0, rows_.groups}, rows_.dim / rows_.groups}};
+    return {nullptr, {0, 0, rows_.dim}, rows_.dtype, this, {nullptr, {0, 0, rows_.count}, rows_.group}};
   }
 
  private:
@@ -82,7 +85,7 @@ class ScaledPages : public fovea::RowPlaces {
   static const fovea::Float16 *find_row_scales(const fovea::RowPlaces &places, int64_t batch, int64_t head,
                                                int64_t first) {
     const auto &pages = static_cast<const ScaledPages &>(places);
-    const int64_t at = first % pages.positions_ * pages.rows_.groups;
+    const int64_t at = first % pages.positions_ * pages.rows_.count;
     const std::byte *scales = pages.scales_[pages.page_of(batch, head, first)].data();
     return reinterpret_cast<const fovea::Float16 *>(scales) + at;
   }
@@ -131,7 +134,9 @@ std::vector<float> run(const fovea::AttentionKernels &kernels, const Sizes &size
   return out.values();
 }
 
-void check_pages(const fovea::AttentionKernels &kernels, const Sizes &sizes, bool tile, Random &random) {
+void check_pages(const fovea::AttentionKernels &kernels, const Sizes &sizes, fovea::Dtype value_type, bool tile,
+                 Random &random) {
+  CAPTURE(static_cast<int>(value_type));
   CAPTURE(kernels.set);
   CAPTURE(tile);
   CAPTURE(sizes.query_len);
@@ -140,7 +145,7 @@ void check_pages(const fovea::AttentionKernels &kernels, const Sizes &sizes, boo
   CAPTURE(sizes.group);
   const Elements query(normals(kBatch * kHeads * sizes.query_len * sizes.dim, random),
                        kernels.reads_pairs ? fovea::Dtype::bf16 : fovea::Dtype::f32);
-  const ScaledRows keys(sizes, random), values(sizes, random);
+  const ScaledRows keys(fovea::Dtype::i8, sizes, random), values(value_type, sizes, random);
   const auto expected = run(kernels, sizes, query, keys.evenly_spaced(), values.evenly_spaced(), tile);
   for (const int64_t positions : {1, 3, 16, 95, 193}) {
     CAPTURE(positions);
@@ -155,7 +160,7 @@ void check_pages(const fovea::AttentionKernels &kernels, const Sizes &sizes, boo
 }  // namespace
 
 TEST_SUITE("kernels pages") {
-  TEST_CASE("8 bits in pages, whatever their size: the bits of evenly spaced rows") {
+  TEST_CASE("8 and 4 bits in pages, whatever their size: the bits of evenly spaced rows") {
     Random random(base_seed());
     for_each_table([&](const fovea::Kernels &table) {
       for (const fovea::AttentionRow &row : fovea::attention_rows) {
@@ -164,8 +169,11 @@ TEST_SUITE("kernels pages") {
         const bool tile = row.path == fovea::AttentionPath::many_rows;
         for (const int64_t query_len : {int64_t{1}, int64_t{4}, int64_t{tile ? 70 : 16}}) {
           if (!tile && query_len > row.kernels->most_few_rows(128)) continue;
-          const int64_t dim = random.pick({64, 128}), group = random.pick({16, 32});
-          check_pages(*row.kernels, {query_len, random.pick({5, 97, 330}), dim, dim == 64 ? 16 : group}, tile, random);
+          const int64_t dim = random.pick({64, 128}), group = random.pick({16, 32}),
+                        key_len = random.pick({5, 97, 330});
+          check_pages(*row.kernels, {query_len, key_len, dim, dim == 64 ? 16 : group}, fovea::Dtype::i8, tile, random);
+          if (row.multiplied == fovea::Multiplied::bytes) continue;
+          check_pages(*row.kernels, {query_len, key_len, dim, dim / 2}, fovea::Dtype::u8, tile, random);
         }
       }
     });

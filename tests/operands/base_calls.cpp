@@ -247,10 +247,18 @@ std::vector<Setup> setups_of(const std::string &function) {
     call.give("options.key_scales", {2, 2, 5, 1}, FOVEA_F16);
     call.give("options.value_scales", {2, 2, 5, 1}, FOVEA_F16);
   };
-  if (function == "fovea_sdpa" || function == "fovea_sdpa_plan_create") return {heads, eight_bits};
+  const auto four_bits = [](OperandCall &call) {
+    call.give("query", {1, 2, 2, 6});
+    call.give("key", {1, 2, 5, 6});
+    call.give("value", {1, 2, 5, 16}, FOVEA_U8);
+    call.give("out", {1, 2, 2, 32});
+    call.give("options.value_scales", {1, 2, 5, 2}, FOVEA_F16);
+  };
+  if (function == "fovea_sdpa" || function == "fovea_sdpa_plan_create") return {heads, eight_bits, four_bits};
   if (function == "fovea_attention" || function == "fovea_attention_plan_create") {
     std::vector<Setup> all = scored("score", heads);
     all.emplace_back(eight_bits);
+    all.emplace_back(four_bits);
     return all;
   }
   if (function.starts_with("fovea_attention_backward")) return scored("score", give_backward);
@@ -488,12 +496,15 @@ std::vector<Setup> setups_of(const std::string &function) {
     }};
   }
   if (function == "fovea_quantize" || function == "fovea_dequantize") {
-    return {[=](OperandCall &call) {
-      const bool packs = function == "fovea_quantize";
-      call.give(packs ? "x" : "q", {2, 3, 8}, packs ? FOVEA_F32 : FOVEA_I8);
-      call.give("out", {2, 3, 8}, packs ? FOVEA_I8 : FOVEA_F32);
-      call.give("scales", {2, 3, 1}, FOVEA_F16);
-    }};
+    const bool packs = function == "fovea_quantize";
+    const auto rows = [=](fovea_dtype dtype, int64_t features, int64_t numbers, int64_t scales) {
+      return [=](OperandCall &call) {
+        call.give(packs ? "x" : "q", {2, 3, packs ? features : numbers}, packs ? FOVEA_F32 : dtype);
+        call.give("out", {2, 3, packs ? numbers : features}, packs ? dtype : FOVEA_F32);
+        call.give("scales", {2, 3, scales}, FOVEA_F16);
+      };
+    };
+    return {rows(FOVEA_I8, 8, 8, 1), rows(FOVEA_U8, 32, 16, 2)};
   }
   return {[](OperandCall &call) {
     for (Slot &slot : call.slots()) {

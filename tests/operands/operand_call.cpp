@@ -10,7 +10,7 @@ constexpr size_t room = 8192;  // of a slot, its tensor in the middle
 constexpr int64_t most_elements = room / 2 / sizeof(int64_t);
 
 size_t element_size(fovea_dtype dtype) {
-  if (dtype == FOVEA_BOOL || dtype == FOVEA_I8) return 1;
+  if (dtype == FOVEA_BOOL || dtype == FOVEA_I8 || dtype == FOVEA_U8) return 1;
   return dtype == FOVEA_I64 ? 8 : dtype == FOVEA_F16 ? 2 : 4;
 }
 
@@ -22,6 +22,7 @@ void fill(const fovea_tensor &tensor, size_t count, int64_t number) {
     if (tensor.dtype == FOVEA_BOOL) static_cast<uint8_t *>(tensor.data)[n] = static_cast<uint8_t>(number);
     if (tensor.dtype == FOVEA_F16) static_cast<uint16_t *>(tensor.data)[n] = 0x3c00;  // 1
     if (tensor.dtype == FOVEA_I8) static_cast<int8_t *>(tensor.data)[n] = static_cast<int8_t>(n % 16 + 1);
+    if (tensor.dtype == FOVEA_U8) static_cast<uint8_t *>(tensor.data)[n] = static_cast<uint8_t>(n % 256);
   }
 }
 

@@ -69,9 +69,32 @@ TEST_SUITE("kv pool") {
       if ((bad >= 0 && bad <= FOVEA_BF16) || bad == FOVEA_I8) continue;
       refuse(FOVEA_BAD_DTYPE, {"sizes.key_dtype is " + dtype_name(bad), "FOVEA_F32"},
              [bad](auto &sizes) { sizes.key_dtype = bad; });
-      refuse(FOVEA_BAD_DTYPE, {"sizes.value_dtype is " + dtype_name(bad), "FOVEA_F32"},
+      if (bad == FOVEA_U8) continue;
+      refuse(FOVEA_BAD_DTYPE, {"sizes.value_dtype is " + dtype_name(bad), "FOVEA_U8, FOVEA_I8, FOVEA_F32"},
              [bad](auto &sizes) { sizes.value_dtype = bad; });
     }
+    for (const int64_t dim : {1, 16, 48}) {
+      refuse(FOVEA_BAD_VALUE, {"sizes.value_dim is " + std::to_string(dim), "multiple of 32", "FOVEA_U8"},
+             [dim](auto &sizes) {
+               sizes.value_dim = dim;
+               sizes.value_dtype = FOVEA_U8;
+             });
+    }
+    for (const int64_t group : {-32, 16, 48, 128}) {  // 48 divides values of 96, 128 does not
+      refuse(FOVEA_BAD_VALUE, {"sizes.scale_group is " + std::to_string(group), "32", "FOVEA_U8"},
+             [group](auto &sizes) {
+               sizes.value_dim = 96;
+               sizes.value_dtype = FOVEA_U8;
+               sizes.scale_group = group;
+             });
+    }
+    refuse(FOVEA_BAD_VALUE, {"sizes.scale_group is 64", "32", "FOVEA_U8"}, [](auto &sizes) {  // of values alone
+      sizes.head_dim = 96;
+      sizes.value_dim = 64;
+      sizes.key_dtype = FOVEA_I8;
+      sizes.value_dtype = FOVEA_U8;
+      sizes.scale_group = 64;
+    });
     for (const int64_t group : {-16, 8, 24, 96}) {
       refuse(FOVEA_BAD_VALUE, {"sizes.scale_group is " + std::to_string(group), "16"}, [group](auto &sizes) {
         sizes.head_dim = 64;
@@ -79,7 +102,7 @@ TEST_SUITE("kv pool") {
         sizes.scale_group = group;
       });
     }
-    refuse(FOVEA_BAD_VALUE, {"sizes.scale_group is 32", "0 without FOVEA_I8"},
+    refuse(FOVEA_BAD_VALUE, {"sizes.scale_group is 32", "0 without FOVEA_I8 or FOVEA_U8"},
            [](auto &sizes) { sizes.scale_group = 32; });
     refuse(FOVEA_BAD_OPTION, {"sizes.struct_size", "0"}, [](auto &sizes) { sizes.struct_size = 0; });
     refuse(FOVEA_BAD_OPTION, {"sizes.struct_size"}, [](auto &sizes) { sizes.struct_size -= 8; });

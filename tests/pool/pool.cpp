@@ -369,6 +369,13 @@ TEST_SUITE("kv pool") {
         make_pool({.head_dim = 96, .key_dtype = FOVEA_I8, .value_dtype = FOVEA_F32, .scale_group = 16});
     expect(fovea_kv_pool_key_scales(finer.get(), 0), FOVEA_F16, {15, 2, 4, 6});
     CHECK(fovea_kv_pool_value_scales(finer.get(), 0).rank == -1);
+    const KvPool fours = make_pool({.head_dim = 96, .value_dim = 64, .key_dtype = FOVEA_I8, .value_dtype = FOVEA_U8});
+    expect(fovea_kv_pool_values(fours.get(), 1), FOVEA_U8, {15, 2, 4, 32});
+    expect(fovea_kv_pool_value_scales(fours.get(), 1), FOVEA_F16, {15, 2, 4, 4});
+    CHECK(fovea_kv_pool_size(fours.get()) == 2 * 15 * 2 * 4 * (96 + 32 + 2 * 3 + 2 * 4));
+    const KvPool coarser = make_pool({.value_dim = 64, .value_dtype = FOVEA_U8, .scale_group = 64});
+    expect(fovea_kv_pool_value_scales(coarser.get(), 0), FOVEA_F16, {15, 2, 4, 2});
+    CHECK(fovea_kv_pool_key_scales(coarser.get(), 0).rank == -1);
     const KvPool large = make_pool({.layers = 1, .kv_heads = 8, .head_dim = 128, .positions = 4096});
     CHECK(address(fovea_kv_pool_keys(large.get(), 0)) % (1 << 21) == 0);
   }

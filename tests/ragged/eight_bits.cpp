@@ -1,5 +1,5 @@
-// A pool of 8 bits from end to end: what is appended to its pages is what fovea_quantize makes of it, and what is attended is
-// that, whatever the pages, before and after it was saved, forked and written to.
+// Pools of 8 bits, and of 4 for values, from end to end: what is appended to their pages is what fovea_quantize makes of it, and what
+// is attended is that, whatever the pages, before and after it was saved, forked and written to.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -12,20 +12,43 @@ using namespace testing;
 
 namespace {
 
-constexpr int64_t kHeads = 6, kKvHeads = 2, kDim = 64, kValueDim = 48;
+constexpr int64_t kHeads = 6, kKvHeads = 2, kDim = 64;
+
+// What a pool keeps keys and values as.
+struct Kept {
+  fovea_dtype key, value;
+  int64_t value_dim;
+  int64_t group;  // of a pool that is given one
+
+  // Features that share a scale where a pool is given `scale_group`.
+  int64_t group_of(int64_t dim, int64_t scale_group) const {
+    if (scale_group != 0) return scale_group;
+    return dim % 32 == 0 ? 32 : dim;
+  }
+};
+constexpr Kept kKept[] = {{FOVEA_I8, FOVEA_I8, 48, 16},
+                          {FOVEA_I8, FOVEA_U8, 64, 64},
+                          {FOVEA_F32, FOVEA_U8, 96, 32},
+                          {FOVEA_I8, FOVEA_F32, 33, 16}};
 
 // New keys or values, [T,Hkv,dim], and as they are kept.
 struct NewRows {
   Tensor<float> rows, kept;
 
-  NewRows(int64_t tokens, int64_t dim, int64_t groups, Random &random)
+  NewRows(int64_t tokens, int64_t dim, fovea_dtype type, int64_t group, Random &random)
       : rows({tokens, kKvHeads, dim}), kept({tokens, kKvHeads, dim}) {
     rows.fill_normal(random);
-    Tensor<int8_t> numbers({tokens, kKvHeads, dim});
-    Tensor<uint16_t> scales({tokens, kKvHeads, groups});
-    fovea_tensor its_scales = scales.view();
+    if (type == FOVEA_F32) {
+      kept.assign(rows.dense());
+      return;
+    }
+    const int64_t paired = type == FOVEA_U8 ? 2 : 1;
+    Tensor<int8_t> numbers({tokens, kKvHeads, dim / paired});
+    Tensor<uint16_t> scales({tokens, kKvHeads, paired * (dim / group)});
+    fovea_tensor its_scales = scales.view(), q = numbers.view();
     its_scales.dtype = FOVEA_F16;
-    const fovea_tensor from = rows.view(), to = kept.view(), q = numbers.view();
+    q.dtype = type;
+    const fovea_tensor from = rows.view(), to = kept.view();
     REQUIRE_OK(fovea_quantize(nullptr, &from, &q, &its_scales));
     REQUIRE_OK(fovea_dequantize(nullptr, &q, &its_scales, &to));
   }
@@ -33,7 +56,11 @@ struct NewRows {
 
 // Sequences that grow, and all that they were given.
 struct Model {
+  int64_t value_dim;
   std::vector<std::vector<float>> keys, values;  // of each, [position][head][dim]
+
+  Model(int64_t sequences, int64_t dim)
+      : value_dim(dim), keys(static_cast<size_t>(sequences)), values(static_cast<size_t>(sequences)) {}
 
   void append(size_t sequence, const NewRows &key, const NewRows &value, int64_t first, int64_t count) {
     const std::vector<float> k = key.kept.dense(), v = value.kept.dense();
@@ -41,13 +68,13 @@ struct Model {
       to->insert(to->end(), from.begin() + first * row, from.begin() + (first + count) * row);
     };
     take(k, kKvHeads * kDim, &keys[sequence]);
-    take(v, kKvHeads * kValueDim, &values[sequence]);
+    take(v, kKvHeads * value_dim, &values[sequence]);
   }
 
   AttentionProblem problem(size_t sequence, const Tensor<float> &query, int64_t first, int64_t count) const {
     AttentionProblem p;
     const auto length = static_cast<int64_t>(keys[sequence].size()) / (kKvHeads * kDim);
-    p.sizes = {1, kHeads, kKvHeads, count, length, kDim, kValueDim};
+    p.sizes = {1, kHeads, kKvHeads, count, length, kDim, value_dim};
     p.flags = FOVEA_CAUSAL;
     const auto lay = [&](const std::vector<float> &rows, int64_t dim) {
       Tensor<float> tensor({1, kKvHeads, length, dim});
@@ -57,7 +84,7 @@ struct Model {
       return tensor;
     };
     p.key = lay(keys[sequence], kDim);
-    p.value = lay(values[sequence], kValueDim);
+    p.value = lay(values[sequence], value_dim);
     p.query = Tensor<float>({1, kHeads, count, kDim});
     for_each_index(p.query.shape(), [&](const Shape &at) { p.query.at(at) = query(first + at[2], at[1], at[3]); });
     return p;
@@ -65,20 +92,25 @@ struct Model {
 };
 
 struct Serving {
+  Kept kept;
+  int64_t scale_group;
   KvPool pool;
   OwnSchedule schedule;
 
-  Serving(const fovea_context *context, int64_t page_size, int64_t scale_group)
-      : pool(make_pool({.layers = 2,
+  Serving(const fovea_context *context, const Kept &types, int64_t page_size, int64_t group)
+      : kept(types),
+        scale_group(group),
+        pool(make_pool({.layers = 2,
                         .kv_heads = kKvHeads,
                         .head_dim = kDim,
-                        .value_dim = kValueDim,
+                        .value_dim = kept.value_dim,
                         .positions = 4000,
                         .page_size = page_size,
-                        .key_dtype = FOVEA_I8,
-                        .value_dtype = FOVEA_I8,
+                        .key_dtype = kept.key,
+                        .value_dtype = kept.value,
                         .scale_group = scale_group})) {
-    const int64_t q_shape[] = {2000, kHeads, kDim}, o_shape[] = {2000, kHeads, kValueDim}, l_shape[] = {2000, kHeads};
+    const int64_t q_shape[] = {2000, kHeads, kDim}, o_shape[] = {2000, kHeads, kept.value_dim},
+                  l_shape[] = {2000, kHeads};
     const fovea_tensor query = fovea_tensor_contiguous(nullptr, FOVEA_F32, 3, q_shape),
                        out = fovea_tensor_contiguous(nullptr, FOVEA_F32, 3, o_shape),
                        lse = fovea_tensor_contiguous(nullptr, FOVEA_F32, 2, l_shape), keys = pages(0, false),
@@ -87,8 +119,8 @@ struct Serving {
     options.struct_size = sizeof options;
     options.flags = FOVEA_CAUSAL;
     options.log_sum_exp = &lse;
-    options.key_scales = &key_scales;
-    options.value_scales = &value_scales;
+    options.key_scales = given(key_scales);
+    options.value_scales = given(value_scales);
     fovea_schedule_limits limits{};
     limits.struct_size = sizeof limits;
     limits.sequences = 8;
@@ -102,6 +134,14 @@ struct Serving {
   }
   fovea_tensor scales(int64_t layer, bool values) const {
     return values ? fovea_kv_pool_value_scales(pool.get(), layer) : fovea_kv_pool_key_scales(pool.get(), layer);
+  }
+  static const fovea_tensor *given(const fovea_tensor &scales) { return scales.rank < 0 ? nullptr : &scales; }
+
+  NewRows new_keys(int64_t tokens, Random &random) const {
+    return NewRows(tokens, kDim, kept.key, kept.group_of(kDim, scale_group), random);
+  }
+  NewRows new_values(int64_t tokens, Random &random) const {
+    return NewRows(tokens, kept.value_dim, kept.value, kept.group_of(kept.value_dim, scale_group), random);
   }
 
   void step(const std::vector<int64_t> &sequences, const std::vector<int64_t> &tokens) const {
@@ -119,15 +159,15 @@ struct Serving {
     fovea_append_options options{};
     options.struct_size = sizeof options;
     options.rotary = rotary;
-    options.key_scales = &key_scales;
-    options.value_scales = &value_scales;
+    options.key_scales = given(key_scales);
+    options.value_scales = given(value_scales);
     REQUIRE_OK(fovea_schedule_append(schedule.get(), &key, &value, &key_pages, &value_pages, &options));
   }
 
   // [T,H,Dv] and [T,H] behind each other.
   std::vector<float> run(int64_t layer, const Tensor<float> &query) const {
     const int64_t tokens = query.shape()[0];
-    const Tensor<float> out({tokens, kHeads, kValueDim}), lse({tokens, kHeads});
+    const Tensor<float> out({tokens, kHeads, kept.value_dim}), lse({tokens, kHeads});
     fovea_attention_buffers buffers{};
     buffers.struct_size = sizeof buffers;
     buffers.query = query.data();
@@ -146,104 +186,129 @@ struct Serving {
 };
 
 void check_sequence(const AttentionProblem &problem, const std::vector<float> &all, int64_t tokens, int64_t first) {
+  const int64_t dim = problem.sizes.value_dim;
   const AttentionResult result = problem.make_result(false);
   for_each_index({kHeads, problem.sizes.query_len}, [&](const Shape &at) {
     const int64_t row = (first + at[1]) * kHeads + at[0];
-    for (int64_t d = 0; d < kValueDim; ++d)
-      result.out(0, at[0], at[1], d) = all[static_cast<size_t>(row * kValueDim + d)];
-    (*result.log_sum_exp)(0, at[0], at[1]) = all[static_cast<size_t>(tokens * kHeads * kValueDim + row)];
+    for (int64_t d = 0; d < dim; ++d) result.out(0, at[0], at[1], d) = all[static_cast<size_t>(row * dim + d)];
+    (*result.log_sum_exp)(0, at[0], at[1]) = all[static_cast<size_t>(tokens * kHeads * dim + row)];
   });
   check_result(problem, result);
+}
+
+// Steps of prompts and single tokens: the formula of what was kept, and in any pages the same bits.
+void check_steps(const Kept &kept) {
+  CAPTURE(kept.key);
+  CAPTURE(kept.value);
+  for_each_isa([&](const fovea_context *context) {
+    std::vector<std::vector<float>> results;
+    for (const int64_t page : {16, 5, 300}) {
+      CAPTURE(page);
+      Random random(base_seed());
+      const Serving serving(context, kept, page, kept.group);
+      std::vector<int64_t> numbers(3);
+      for (int64_t &number : numbers) number = open_sequence(serving.pool);
+      Model model(3, kept.value_dim);
+      std::vector<float> everything;
+      for (const std::vector<int64_t> &counts : {std::vector<int64_t>{40, 3, 700}, {1, 1, 1}, {1, 0, 2}, {1, 60, 1}}) {
+        const int64_t tokens = counts[0] + counts[1] + counts[2];
+        serving.step(numbers, counts);
+        const NewRows key = serving.new_keys(tokens, random), value = serving.new_values(tokens, random);
+        const fovea_tensor k = key.rows.view(), v = value.rows.view();
+        Tensor<float> query({tokens, kHeads, kDim});
+        query.fill_normal(random);
+        for (const int64_t layer : {0, 1}) serving.append(layer, k, v);
+        const std::vector<float> all = serving.run(0, query), again = serving.run(1, query);
+        CHECK(same_bits(all, again));
+        everything.insert(everything.end(), all.begin(), all.end());
+        int64_t first = 0;
+        for (size_t s = 0; s < 3; first += counts[s], ++s) {
+          model.append(s, key, value, first, counts[s]);
+          if (page == 16) check_sequence(model.problem(s, query, first, counts[s]), all, tokens, first);
+        }
+      }
+      results.push_back(everything);
+    }
+    CHECK(same_bits(results[0], results[1]));
+    CHECK(same_bits(results[0], results[2]));
+  });
+}
+
+// A sequence that went elsewhere goes on with the bits that it would have had, and a fork's tokens are its own.
+void check_saved(const Kept &kept) {
+  CAPTURE(kept.key);
+  CAPTURE(kept.value);
+  const fovea_context *context = shared_context(instruction_sets().back());
+  Random random(base_seed());
+  const Serving serving(context, kept, 16, 0), other(context, kept, 7, 0);
+  const int64_t a = open_sequence(serving.pool);
+  serving.step({a}, {37});
+  const NewRows key = serving.new_keys(37, random), value = serving.new_values(37, random);
+  const fovea_tensor k = key.rows.view(), v = value.rows.view();
+  for (const int64_t layer : {0, 1}) serving.append(layer, k, v);
+  std::vector<unsigned char> bytes(fovea_kv_pool_saved_size(serving.pool.get(), a));
+  REQUIRE_OK(fovea_kv_pool_save(serving.pool.get(), a, bytes.data(), bytes.size()));
+  int64_t b = 0;
+  REQUIRE_OK(fovea_kv_pool_restore(other.pool.get(), bytes.data(), bytes.size(), &b));
+  const int64_t c = fork_sequence(serving.pool, a, 37);
+  const NewRows one = serving.new_keys(1, random), its = serving.new_values(1, random),
+                two = serving.new_keys(1, random);
+  const fovea_tensor k1 = one.rows.view(), v1 = its.rows.view(), k2 = two.rows.view();
+  Tensor<float> query({1, kHeads, kDim});
+  query.fill_normal(random);
+  serving.step({a}, {1});
+  serving.append(1, k1, v1);
+  const std::vector<float> first = serving.run(1, query);
+  serving.step({c}, {1});
+  serving.append(1, k2, v1);
+  const std::vector<float> forked = serving.run(1, query);
+  CHECK_FALSE(same_bits(first, forked));
+  serving.step({a}, {0});
+  other.step({b}, {1});
+  other.append(1, k1, v1);
+  CHECK(same_bits(other.run(1, query), first));
+  bytes.back() ^= 1;
+  check_refusal(fovea_kv_pool_restore(other.pool.get(), bytes.data(), bytes.size(), &b), FOVEA_BAD_VALUE, {"checksum"});
+  const KvPool with_groups = make_pool({.layers = 2,
+                                        .kv_heads = kKvHeads,
+                                        .head_dim = kDim,
+                                        .value_dim = kept.value_dim,
+                                        .key_dtype = kept.key,
+                                        .value_dtype = kept.value,
+                                        .scale_group = kept.group});
+  check_refusal(fovea_kv_pool_restore(with_groups.get(), bytes.data(), bytes.size(), &b), FOVEA_BAD_VALUE,
+                {"scale_group 0", std::to_string(kept.group)});
 }
 
 }  // namespace
 
 TEST_SUITE("ragged eight bits") {
   TEST_CASE("steps of prompts and single tokens over pages of 8 bits, in any pages the same bits") {
-    for_each_isa([&](const fovea_context *context) {
-      std::vector<std::vector<float>> results;
-      for (const int64_t page : {16, 5, 300}) {
-        CAPTURE(page);
-        Random random(base_seed());
-        const Serving serving(context, page, 16);
-        std::vector<int64_t> numbers(3);
-        for (int64_t &number : numbers) number = open_sequence(serving.pool);
-        Model model{std::vector<std::vector<float>>(3), std::vector<std::vector<float>>(3)};
-        std::vector<float> everything;
-        for (const std::vector<int64_t> &counts :
-             {std::vector<int64_t>{40, 3, 700}, {1, 1, 1}, {1, 0, 2}, {1, 60, 1}}) {
-          const int64_t tokens = counts[0] + counts[1] + counts[2];
-          serving.step(numbers, counts);
-          const NewRows key(tokens, kDim, kDim / 16, random), value(tokens, kValueDim, kValueDim / 16, random);
-          const fovea_tensor k = key.rows.view(), v = value.rows.view();
-          Tensor<float> query({tokens, kHeads, kDim});
-          query.fill_normal(random);
-          for (const int64_t layer : {0, 1}) serving.append(layer, k, v);
-          const std::vector<float> all = serving.run(0, query), again = serving.run(1, query);
-          CHECK(same_bits(all, again));
-          everything.insert(everything.end(), all.begin(), all.end());
-          int64_t first = 0;
-          for (size_t s = 0; s < 3; first += counts[s], ++s) {
-            model.append(s, key, value, first, counts[s]);
-            if (page == 16) check_sequence(model.problem(s, query, first, counts[s]), all, tokens, first);
-          }
-        }
-        results.push_back(everything);
-      }
-      CHECK(same_bits(results[0], results[1]));
-      CHECK(same_bits(results[0], results[2]));
-    });
+    for (const Kept &kept : kKept) check_steps(kept);
   }
 
   TEST_CASE("saved, restored and forked: the same bits, and a fork's tokens are its own") {
-    const fovea_context *context = shared_context(instruction_sets().back());
-    Random random(base_seed());
-    const Serving serving(context, 16, 0), other(context, 7, 0);
-    const int64_t a = open_sequence(serving.pool);
-    serving.step({a}, {37});
-    const NewRows key(37, kDim, 2, random), value(37, kValueDim, 1, random);
-    const fovea_tensor k = key.rows.view(), v = value.rows.view();
-    for (const int64_t layer : {0, 1}) serving.append(layer, k, v);
-    std::vector<unsigned char> bytes(fovea_kv_pool_saved_size(serving.pool.get(), a));
-    REQUIRE_OK(fovea_kv_pool_save(serving.pool.get(), a, bytes.data(), bytes.size()));
-    int64_t b = 0;
-    REQUIRE_OK(fovea_kv_pool_restore(other.pool.get(), bytes.data(), bytes.size(), &b));
-    const int64_t c = fork_sequence(serving.pool, a, 37);
-    const NewRows one(1, kDim, 2, random), its(1, kValueDim, 1, random), two(1, kDim, 2, random);
-    const fovea_tensor k1 = one.rows.view(), v1 = its.rows.view(), k2 = two.rows.view();
-    Tensor<float> query({1, kHeads, kDim});
-    query.fill_normal(random);
-    serving.step({a}, {1});
-    serving.append(1, k1, v1);
-    const std::vector<float> first = serving.run(1, query);
-    serving.step({c}, {1});
-    serving.append(1, k2, v1);
-    const std::vector<float> forked = serving.run(1, query);
-    CHECK_FALSE(same_bits(first, forked));
-    serving.step({a}, {0});
-    other.step({b}, {1});
-    other.append(1, k1, v1);
-    CHECK(same_bits(other.run(1, query), first));
-    bytes.back() ^= 1;
-    check_refusal(fovea_kv_pool_restore(other.pool.get(), bytes.data(), bytes.size(), &b), FOVEA_BAD_VALUE,
-                  {"checksum"});
-    const KvPool whole_rows = make_pool({.layers = 2,
-                                         .kv_heads = kKvHeads,
-                                         .head_dim = kDim,
-                                         .value_dim = kValueDim,
-                                         .key_dtype = FOVEA_I8,
-                                         .value_dtype = FOVEA_I8,
-                                         .scale_group = 16});
-    check_refusal(fovea_kv_pool_restore(whole_rows.get(), bytes.data(), bytes.size(), &b), FOVEA_BAD_VALUE,
-                  {"scale_group 0", "16"});
+    for (const Kept &kept : kKept) check_saved(kept);
+  }
+
+  TEST_CASE("a sequence of values of 8 bits is none of 4") {
+    const KvPool eight = make_pool({.head_dim = 64, .value_dim = 64, .key_dtype = FOVEA_I8, .value_dtype = FOVEA_I8}),
+                 four = make_pool({.head_dim = 64, .value_dim = 64, .key_dtype = FOVEA_I8, .value_dtype = FOVEA_U8});
+    const int64_t number = open_sequence(eight);
+    std::vector<unsigned char> bytes(fovea_kv_pool_saved_size(eight.get(), number));
+    REQUIRE_OK(fovea_kv_pool_save(eight.get(), number, bytes.data(), bytes.size()));
+    int64_t restored = 0;
+    check_refusal(fovea_kv_pool_restore(four.get(), bytes.data(), bytes.size(), &restored), FOVEA_BAD_VALUE,
+                  {"bytes have values of FOVEA_I8", "FOVEA_U8"});
   }
 
   TEST_CASE("turned on the way") {
     const fovea_context *context = shared_context(instruction_sets().back());
     Random random(base_seed());
-    const Serving serving(context, 16, 0);
+    const Serving serving(context, kKept[1], 16, 0);
+    const int64_t value_dim = serving.kept.value_dim;
     const int64_t a = open_sequence(serving.pool);
-    Tensor<float> key({50, kKvHeads, kDim}), turned({50, kKvHeads, kDim}), value({50, kKvHeads, kValueDim});
+    Tensor<float> key({50, kKvHeads, kDim}), turned({50, kKvHeads, kDim}), value({50, kKvHeads, value_dim});
     key.fill_normal(random);
     value.fill_normal(random);
     fovea_rotary_options rotary{};

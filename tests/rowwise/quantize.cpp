@@ -212,8 +212,8 @@ TEST_SUITE("quantize") {
     };
     using View = fovea_tensor;
     refused(FOVEA_BAD_DTYPE, {"x has dtype FOVEA_I8"}, [](View &a, View &, View &) { a.dtype = FOVEA_I8; });
-    refused(FOVEA_BAD_DTYPE, {"out has dtype FOVEA_U8", "FOVEA_I8"},
-            [](View &, View &b, View &) { b.dtype = FOVEA_U8; });
+    refused(FOVEA_BAD_DTYPE, {"out has dtype FOVEA_F8_E5M2", "FOVEA_I8"},
+            [](View &, View &b, View &) { b.dtype = FOVEA_F8_E5M2; });
     refused(FOVEA_BAD_DTYPE, {"scales has dtype FOVEA_BF16", "FOVEA_F16"},
             [](View &, View &, View &c) { c.dtype = FOVEA_BF16; });
     refused(FOVEA_BAD_RANK, {"scales has rank 2"}, [](View &, View &, View &c) { c.rank = 2; });

@@ -55,10 +55,14 @@ bool averages(const CallSizes &s) { return s.choice(14); }
 Operands attention_operands(const CallSizes &given, int64_t key_dim) {
   const CallSizes s = for_rank(given);
   const int64_t heads = s.heads();
-  Operands list = {{"query", Role::input, of_rank(s, s.batch, heads, {s.queries, s.head_dim})},
-                   {"key", Role::input, of_rank(s, s.batch, s.kv_heads, {s.keys, key_dim})},
-                   {"value", Role::input, of_rank(s, s.batch, s.kv_heads, {s.keys, s.value_dim})},
-                   {"out", Role::output, of_rank(s, s.batch, heads, {s.queries, s.value_dim})}};
+  // Keys and values of 8 bits, a scale for each row, or values of 4: not taken by every score function.
+  const bool eight_bits = s.choice(26) && s.choice(27), four_bits = eight_bits && s.choice(28);
+  const int64_t value_dim = four_bits ? 32 : s.value_dim;
+  Operands list = {
+      {"query", Role::input, of_rank(s, s.batch, heads, {s.queries, s.head_dim})},
+      {"key", Role::input, of_rank(s, s.batch, s.kv_heads, {s.keys, key_dim})},
+      {"value", Role::input, of_rank(s, s.batch, s.kv_heads, {s.keys, four_bits ? value_dim / 2 : value_dim})},
+      {"out", Role::output, of_rank(s, s.batch, heads, {s.queries, value_dim})}};
   const Shape lens = s.choice(5) ? Shape{s.batch, s.queries} : Shape{s.batch};
   const Shape scores = s.choice(12)
                            ? Shape{s.queries, s.keys}
@@ -77,13 +81,14 @@ Operands attention_operands(const CallSizes &given, int64_t key_dim) {
   if (averages(s) && rank_of(s) == 4) weights.erase(weights.begin() + 1);
   list.push_back(optional(s.choice(13), {"weights", Role::output, weights}));
   list.push_back(optional(s.choice(25), {"scores", Role::output, of_rank(s, s.batch, heads, {s.queries, s.keys})}));
-  // Keys and values of 8 bits, a scale for each row: not taken by every score function.
-  const bool eight_bits = s.choice(26) && s.choice(27);
-  for (const char *name : {"key_scales", "value_scales"}) {
-    list.push_back(
-        optional(eight_bits, {name, Role::input, of_rank(s, s.batch, s.kv_heads, {s.keys, 1}), false, FOVEA_F16}));
-  }
-  if (eight_bits) list[kKey].dtype = list[kValue].dtype = FOVEA_I8;
+  const auto scales_of = [&](const char *name, int64_t count) {
+    const Shape shape = of_rank(s, s.batch, s.kv_heads, {s.keys, count});
+    list.push_back(optional(eight_bits, {name, Role::input, shape, false, FOVEA_F16}));
+  };
+  scales_of("key_scales", 1);
+  scales_of("value_scales", four_bits ? 2 : 1);
+  if (eight_bits) list[kKey].dtype = FOVEA_I8;
+  if (eight_bits) list[kValue].dtype = four_bits ? FOVEA_U8 : FOVEA_I8;
   for (Operand &operand : list) {
     const bool averaged = operand.name == "weights" && averages(s);
     for (const char *name : {"query", "key", "value", "out", "bias", "weights", "scores"}) {

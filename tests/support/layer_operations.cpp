@@ -350,22 +350,36 @@ fovea_status merge_backward(const CallSizes &s, const Tensors &t) {
   return fovea_merge_states_backward(s.context, t[0], t[1], &gradients);
 }
 
-// ---- 8-bit numbers ---------------------------------------------------------------------------------------------------
+// ---- numbers of 8 and of 4 bits ---------------------------------------------------------------------------------------
+
+// Rows of floats, and as numbers of 8 bits or of 4 with scales.
+struct ScaledShapes {
+  Shape floats, numbers, scales;
+  fovea_dtype dtype;
+
+  explicit ScaledShapes(const CallSizes &s) : dtype(s.choice(1) ? FOVEA_U8 : FOVEA_I8) {
+    const int64_t paired = s.choice(1) ? 2 : 1, groups = s.choice(0) ? 1 : 2;
+    const int64_t features = s.choice(1) ? 64 : s.choice(0) ? s.head_dim : 32;
+    floats = {s.batch, s.rows, features};
+    numbers = {s.batch, s.rows, features / paired};
+    scales = {s.batch, s.rows, groups * paired};
+  }
+};
 
 Operands quantize_operands(const CallSizes &s) {
-  const int64_t groups = s.choice(0) ? 1 : 2, features = s.choice(0) ? s.head_dim : 32;
-  return {{"x", Role::input, {s.batch, s.rows, features}, false, FOVEA_F32, 0, true},
-          {"out", Role::output, {s.batch, s.rows, features}, false, FOVEA_I8},
-          {"scales", Role::output, {s.batch, s.rows, groups}, false, FOVEA_F16}};
+  const ScaledShapes shapes(s);
+  return {{"x", Role::input, shapes.floats, false, FOVEA_F32, 0, true},
+          {"out", Role::output, shapes.numbers, false, shapes.dtype},
+          {"scales", Role::output, shapes.scales, false, FOVEA_F16}};
 }
 
 fovea_status quantize(const CallSizes &s, const Tensors &t) { return fovea_quantize(s.context, t[0], t[1], t[2]); }
 
 Operands dequantize_operands(const CallSizes &s) {
-  const int64_t groups = s.choice(0) ? 1 : 2, features = s.choice(0) ? s.head_dim : 32;
-  return {{"q", Role::input, {s.batch, s.rows, features}, false, FOVEA_I8},
-          {"scales", Role::input, {s.batch, s.rows, groups}, false, FOVEA_F16},
-          {"out", Role::output, {s.batch, s.rows, features}, false, FOVEA_F32, 0, true}};
+  const ScaledShapes shapes(s);
+  return {{"q", Role::input, shapes.numbers, false, shapes.dtype},
+          {"scales", Role::input, shapes.scales, false, FOVEA_F16},
+          {"out", Role::output, shapes.floats, false, FOVEA_F32, 0, true}};
 }
 
 fovea_status dequantize(const CallSizes &s, const Tensors &t) { return fovea_dequantize(s.context, t[0], t[1], t[2]); }

@@ -12,7 +12,7 @@
 namespace testing {
 
 inline size_t size_of(fovea_dtype dtype) {
-  if (dtype == FOVEA_BOOL || dtype == FOVEA_I8) return 1;
+  if (dtype == FOVEA_BOOL || dtype == FOVEA_I8 || dtype == FOVEA_U8) return 1;
   if (dtype == FOVEA_F16 || dtype == FOVEA_BF16) return 2;
   return dtype == FOVEA_I64 ? 8 : 4;
 }
@@ -69,7 +69,8 @@ struct OperationCall {
       const auto narrow = static_cast<int32_t>(number);
       if (operand.dtype == FOVEA_I32) std::memcpy(bytes + 4 * i, &narrow, 4);
       if (operand.dtype == FOVEA_BOOL) bytes[i] = static_cast<unsigned char>(number);
-      if (operand.dtype == FOVEA_I8) bytes[i] = static_cast<unsigned char>(random.integer(0, 255));
+      if (operand.dtype == FOVEA_I8 || operand.dtype == FOVEA_U8)
+        bytes[i] = static_cast<unsigned char>(random.integer(0, 255));
       const auto half = static_cast<uint16_t>(0x3c00 + random.integer(0, 255));  // 1 and more
       if (operand.dtype == FOVEA_F16) std::memcpy(bytes + 2 * i, &half, 2);
       const float real = 0.1f + std::abs(random.normal());  // above 0: some are widths

@@ -74,7 +74,8 @@ FOVEA_NOINLINE inline void pack_values(const HeadSource &values, int64_t first, 
     const int64_t width = min_of(tile_edge, value_dim - d);
     for (int64_t j = 0; j < count; j += step_terms) {
       for (int64_t i = j; d % step_terms == 0 && i < min_of(j + step_terms, ahead); ++i) {
-        __builtin_prefetch(element_at(values.row(first + i + block_keys), values.rows.dtype, d), 0, 2);
+        const HeadRows &rows = values.rows;
+        __builtin_prefetch(element_at(values.row(first + i + block_keys), rows.dtype, rows.elements_of(d)), 0, 2);
       }
       turn_values(values, first + j, min_of(step_terms, count - j), d, width,
                   to + (tile * block_steps + j / step_terms) * tile_bytes);

@@ -1,6 +1,6 @@
 // Attention of few rows (decoding): keys and values are read once, at the speed of memory, lanes along the features. Scores
 // still come out as tiles whose lanes are rows, so masks and softmax are those of many rows. FewRowsValues is what all
-// score functions share; FeatureRows adds those that sum something over the features:
+// score functions share; FeatureRows (feature_rows.hpp) adds those that sum something over the features:
 //
 //   out[row][d..] += weight[key][row] * value[key][d..]
 //   scores[key][row] = sum of lanes of  sum_d f(key[key][d..], query[row][d..])
@@ -19,6 +19,7 @@
 #pragma once
 
 #include "kernels/attention/online_softmax.hpp"
+#include "kernels/attention/scaled_values.hpp"
 #include "kernels/attention/score.hpp"
 #include "kernels/products/microkernel.hpp"
 
@@ -31,7 +32,8 @@ struct FewRowsValues {
   static constexpr int64_t line_keys = 1536;  // of a single row whose scores are its logits
   static constexpr bool is_few_rows = true;
   static constexpr bool takes_pairs = false;
-  static constexpr bool takes_bytes = false;  // of 8 bits with scales, as they lie
+  static constexpr bool takes_bytes = false;   // of 8 bits with scales, as they lie
+  static constexpr bool takes_numbers = true;  // with scales, blocks of which registers make floats of
   static constexpr int64_t max_bands = 1;
 
   // A single row reads a tile once; several do so in passes, which should find it in the caches.
@@ -239,12 +241,46 @@ struct FewRowsValues {
                                       const ScoreTile &tile, const float *rescale) {
     for_each_piece<1>(value_dim, tile, rescale,
                       [&](int64_t j, int64_t ahead, const ScoreTile &piece, const float *factors) FOVEA_INLINE_BODY {
+                        if (values.source != nullptr && values.source->has_scales() && values.source->in_blocks()) {
+                          return add_numbers(out, values, j, ahead, value_dim, row_count, piece, factors);
+                        }
                         with_element(values.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
                           ValueRun<typename T::Element> room[value_keys];
                           add_piece(out, HeadSource::value_runs(values, j, piece.keys, ahead, room), value_dim,
                                     row_count, piece, factors);
                         });
                       });
+  }
+
+  // Values of numbers with scales, floats in registers alone. What a register needs of a row: a load, for 4 bits of two of them,
+  // one or two instructions to part them, a conversion, a multiplication.
+  FOVEA_NOINLINE static void add_numbers(float *out, const RowSpan &values, int64_t j, int64_t ahead, int64_t value_dim,
+                                         int64_t row_count, const ScoreTile &piece, const float *factors) {
+    const HeadSource &source = *values.source;
+    ValueRun<uint8_t> room[value_keys];
+    source.list_numbers(values.first + j, piece.keys, ahead, room);
+    const ScaledValues from = {{room, source.rows.strides.position},
+                               source.list_scales(values.first + j, piece.keys),
+                               source.rows.scales_of_row(value_dim),
+                               source.rows.scales.features};
+    constexpr int most = lanes < 8 ? 2 : 4;
+    for_each_row_group<most>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+      constexpr int rows = decltype(group)::value;
+      constexpr int features = static_cast<int>(max_of(16, min_of(64, 8 * lanes / rows)));
+      const auto add = [&](auto count, int64_t d) FOVEA_INLINE_BODY {
+        constexpr int its = decltype(count)::value;
+        from.template with_load<its>(
+            source.rows.dtype, d, [&](const ValueRuns<uint8_t> &runs, const auto &load_value) FOVEA_INLINE_BODY {
+              add_columns<rows, its / static_cast<int>(lanes)>(
+                  out + d, runs, value_dim, row, pass_of<most, uint8_t>(row, row_count), piece, factors, load_value);
+            });
+      };
+      int64_t d = 0;
+      for (; d + features <= value_dim; d += features) add(Index<features>{}, d);
+      if constexpr (features > 32) {
+        if (d < value_dim) add(Index<32>{}, d);
+      }
+    });
   }
 
   // body(first key, rows to ask ahead for, piece, factors) for each piece of a tile that has a row of weights for so many keys.
@@ -359,117 +395,6 @@ struct FewRowsValues {
       }
       finite[r] = xsimd::any(xsimd::isnan(check)) ? NAN : 0.0f;
     }
-  }
-};
-
-// Features::add(key, query, sum) adds a register of features, Features::finish(sum) makes the score of the sum.
-template <class Features>
-struct FeatureRows : FewRowsValues {
-  static constexpr int64_t query_floats(int64_t head_dim) { return round_up(head_dim, lanes) * tile_rows; }
-
-  // query[row][d], padded with zeros to whole registers.
-  FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
-                                          float *query) {
-    const int64_t head_dim = problem.sizes.compared_dim;
-    const int64_t padded = round_up(head_dim, lanes);
-    with_element(problem.query.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
-      for (int64_t r = 0; r < table.count; ++r) {
-        float *to = query + r * padded;
-        const auto *from = static_cast<const typename T::Element *>(table.query[r]);
-        int64_t d = 0;
-        for (; d + lanes <= head_dim; d += lanes) store(to + d, load(from + d));
-        if (d < head_dim) store(to + d, load_partial(from + d, head_dim - d));
-      }
-    });
-  }
-
-  static constexpr int streams = 4;
-  static constexpr int most_rows = static_cast<int>(lanes) / streams;
-  // As many features as each lane may sum in one chain (feature_chain); with wide registers that is all there can be.
-  static constexpr int64_t chain = 64 * lanes;
-  static constexpr bool one_chain = chain >= 1024;
-
-  template <class Element, int group>
-  FOVEA_INLINE static void score_group(const float *query, RowSpan keys, int64_t head_dim, int64_t row, Pass pass,
-                                       ScoreTile tile) {
-    constexpr int keys_at_once = static_cast<int>(lanes) / group;
-    constexpr int run = keys_at_once / streams;  // neighbouring keys, one after the other
-    const int64_t padded = round_up(head_dim, lanes);
-    const int64_t whole = head_dim / lanes * lanes;
-    const int64_t far = keys.template ahead<Element>(keys_ahead(head_dim));
-    const int64_t stream_keys = ceil_div(tile.keys, streams);
-    for (int64_t j = 0; j < stream_keys; j += run) {
-      const int64_t ahead = pass.template asks_at<group>(j) ? far : 0;
-      // The i-th of those at once; past the tile's end its last key again.
-      const auto key_index = [&](int i) FOVEA_INLINE_BODY {
-        return min_of(i % streams * stream_keys + j + i / streams, tile.keys - 1);
-      };
-      const auto sum_features = [&](int64_t begin, int64_t end) FOVEA_INLINE_BODY {
-        Square sums;
-        unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sums.row[i] = zero(); });
-        unroll<run>([&](auto first) FOVEA_INLINE_BODY {
-          const Element *key[streams];
-          unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
-            key[i] = keys.row_of<Element>(key_index(first * streams + i));
-            if (begin == 0) prefetch_row<group>(key[i] + ahead, head_dim);
-          });
-          // So many registers of each key; load_key(at, k) loads them.
-          const auto add = [&](auto registers, int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
-            constexpr int count = decltype(registers)::value;
-            Float q[count * group];
-            unroll<count * group>([&](auto r) FOVEA_INLINE_BODY {
-              q[r] = load(query + (row + r / count) * padded + d + r % count * lanes);
-            });
-            unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
-              Float k[count];
-              load_key(key[i] + d, k);
-              prefetch_line<group>(key[i] + d + ahead);
-              unroll<count * group>([&](auto r) FOVEA_INLINE_BODY {
-                constexpr int of = (decltype(first)::value * streams + decltype(i)::value) * group;
-                constexpr int at = of + decltype(r)::value / count;
-                sums.row[at] = Features::add(k[r % count], q[r], sums.row[at]);
-              });
-            });
-          };
-          const int64_t last = min_of(end, whole);
-          int64_t d = begin;
-          if constexpr (lanes == line_floats && is_narrow_element<Element>) {
-            for (; d + 2 * lanes <= last; d += 2 * lanes) {
-              add(Index<2>{}, d, [](const Element *at, Float *k) FOVEA_INLINE_BODY { load_two(at, &k[0], &k[1]); });
-            }
-          }
-          for (; d < last; d += lanes) {
-            add(Index<1>{}, d, [](const Element *at, Float *k) FOVEA_INLINE_BODY { *k = load(at); });
-          }
-          if (last < end) {
-            add(Index<1>{}, whole,
-                [&](const Element *at, Float *k) FOVEA_INLINE_BODY { *k = load_partial(at, head_dim - whole); });
-          }
-        });
-        return sum_rows(sums);
-      };
-      Float sum = sum_features(0, one_chain ? head_dim : min_of(chain, head_dim));
-      for (int64_t d = chain; !one_chain && d < head_dim; d += chain) {
-        sum = sum + sum_features(d, min_of(d + chain, head_dim));
-      }
-      alignas(64) float reduced[lanes];
-      Features::finish(sum).store_aligned(reduced);
-      unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
-        memcpy(tile.scores + key_index(i) * tile.stride + row, reduced + i * group, group * sizeof(float));
-      });
-    }
-  }
-
-  static void score(const ScoreJob<tile_rows> &job) {
-    with_element(job.keys.dtype, [&]<class T>(T) FOVEA_INLINE_BODY { score_rows<typename T::Element>(job); });
-  }
-
-  template <class Element>
-  FOVEA_NOINLINE static void score_rows(const ScoreJob<tile_rows> &job) {
-    for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
-      score_group<Element, decltype(group)::value>(job.query, job.keys, job.problem.sizes.compared_dim, row,
-                                                   pass_of<most_rows, Element>(row, job.table.count), job.tile);
-    });
   }
 };
 

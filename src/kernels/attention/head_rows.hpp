@@ -25,11 +25,12 @@ struct RowRun {
   const Float16 *scales = nullptr;  // of the first row, if rows have scales
 };
 
-// Scales of rows of 8-bit numbers: feature d of a row stands for its number times scale d / features of the row.
+// Scales of rows of numbers. Of 8 bits (i8): feature d of a row stands for its number times scale d / features of the row. Of 4
+// bits (u8, two features a byte, attention/scaled_rows.hpp): pairs, of a scale and the number that 0 stands for.
 struct RowScales {
   const Float16 *data = nullptr;
   HeadStrides strides = {};
-  int64_t features = 0;  // that share a scale: a multiple of 16, or whole rows. 0: there are no scales
+  int64_t features = 0;  // that share a scale: a multiple of 16 (of 32: 4 bits), or whole rows. 0: there are no scales
 };
 
 // A layout whose rows are not evenly spaced (pages of a pool, say) derives from this and says where they are. Several
@@ -55,6 +56,15 @@ struct HeadRows {
 
   [[gnu::always_inline]] bool evenly_spaced() const { return places == nullptr; }
   [[gnu::always_inline]] bool has_scales() const { return scales.features != 0; }
+  [[gnu::always_inline]] bool in_four_bits() const { return dtype == Dtype::u8; }
+
+  // Elements of so many features.
+  [[gnu::always_inline]] int64_t elements_of(int64_t dim) const { return in_four_bits() ? dim / 2 : dim; }
+
+  // All scales of a row, the least numbers among them.
+  [[gnu::always_inline]] int64_t scales_of_row(int64_t dim) const {
+    return dim / scales.features * (in_four_bits() ? 2 : 1);
+  }
 
   // Whether two neighbouring elements of a row can be read as one: rows are then whole pairs apart.
   [[gnu::always_inline]] bool in_whole_pairs() const { return strides.position % 2 == 0; }

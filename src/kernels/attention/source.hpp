@@ -10,12 +10,12 @@
 // from where it lies, of whichever type, run by run: scores a run at a time (for_each_span), sums of values without an
 // interruption (value_runs). What nothing behind this needs to know, a layout may choose.
 //
-// Rows of 8-bit numbers with scales are read where they lie by kernels of bytes alone. For all others they become rows of `dtype` in scratch, a tile for many rows
-// of queries, a piece of a tile for few (attention/scaled_rows.hpp).
+// Rows of numbers with scales, of 8 bits or of 4, are read where they lie by kernels of bytes, which take 8, and by few rows of
+// queries where a row is whole blocks (in_blocks): registers make floats of them there (scaled_values.hpp, feature_rows.hpp). For
+// all others they become rows of `dtype` in scratch, a tile for many rows of queries, a piece of a tile for few (scaled_rows.hpp).
 #pragma once
 
 #include "kernels/attention/problem.hpp"
-#include "kernels/attention/scaled_rows.hpp"
 #include "kernels/elements.hpp"
 #include "kernels/prefetch.hpp"
 #if defined(__AVX512BF16__)
@@ -24,6 +24,24 @@
 
 namespace fovea::FOVEA_ISA {
 namespace {
+
+// Rows with scales that few rows of queries get at once: few enough to stay in the first-level caches until they are read.
+constexpr int64_t scaled_at_once = 48;
+
+FOVEA_INLINE bool scales_are_finite(const Float16 *scales, int64_t stride, int64_t count, int64_t of_row) {
+  bool finite = true;
+  for (int64_t j = 0; j < count; ++j, scales += stride) {
+    for (int64_t g = 0; g < of_row; ++g) finite = finite && (scales[g].bits & 0x7c00u) != 0x7c00u;
+  }
+  return finite;
+}
+
+// They are binary16 also where the build takes no other numbers of that type.
+FOVEA_INLINE void widen_scales(const Float16 *from, int64_t count, float *to) {
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) store(to + i, load(from + i));
+  if (i < count) store_partial(to + i, load_partial(from + i, count - i), count - i);
+}
 
 struct HeadSource;
 
@@ -37,6 +55,9 @@ struct RowSpan {
   // then be in more than one of them.
   const HeadSource *source = nullptr;
   int64_t first = 0;
+  // Of rows of numbers that are read where they lie: those of the first row, as floats, and how many a row has.
+  const float *scales = nullptr;
+  int64_t scales_of_row = 0;
 
   // Row j of a span of floats.
   FOVEA_INLINE const float *row(int64_t j) const { return static_cast<const float *>(data) + j * stride; }
@@ -161,6 +182,23 @@ struct HeadSource {
 
   FOVEA_INLINE bool has_scales() const { return rows.has_scales(); }
 
+  // Whether a row is whole blocks of 32 features that each have one scale: registers then take numbers from where they lie.
+  FOVEA_INLINE bool in_blocks() const { return dim % 32 == 0 && rows.scales.features % 32 == 0; }
+
+  // All scales of those rows as floats, a row's behind another's, in scratch.
+  FOVEA_NOINLINE const float *list_scales(int64_t first, int64_t count) const {
+    const int64_t of_row = rows.scales_of_row(dim), apart = rows.scales.strides.position;
+    rows.for_each_run(batch, head, first, count, [&](const RowRun &its, int64_t at) {
+      float *to = scratch + (at - first) * of_row;
+      const bool side_by_side = apart == of_row;
+      const int64_t size = side_by_side ? its.count * of_row : of_row;
+      for (int64_t j = 0; j < (side_by_side ? 1 : its.count); ++j) {
+        widen_scales(its.scales + j * apart, size, to + j * of_row);
+      }
+    });
+    return scratch;
+  }
+
   // Where it lies, of the type it has there.
   FOVEA_INLINE const void *row(int64_t first) const {
     return evenly_spaced() ? element_at(first_row, rows.dtype, first * stride) : run(first, 1).first;
@@ -183,13 +221,26 @@ struct HeadSource {
   FOVEA_NOINLINE void scale_part(int64_t first, int64_t count, int64_t from, int64_t width, void *to,
                                  int64_t to_stride) const {
     rows.for_each_run(batch, head, first, count, [&](const RowRun &its, int64_t at) {
-      scale_rows_of(ScaledRows{static_cast<const int8_t *>(its.first), its.stride, its.scales,
-                               rows.scales.strides.position, rows.scales.features, its.count},
+      scale_rows_of(ScaledRows{its.first, rows.dtype, its.stride, its.scales, rows.scales.strides.position,
+                               rows.scales.features, its.count},
                     from, width, element_at(to, dtype, (at - first) * to_stride), dtype, to_stride);
     });
   }
   FOVEA_INLINE void scale_rows(int64_t first, int64_t count, void *to, int64_t to_stride) const {
     scale_part(first, count, 0, dim, to, to_stride);
+  }
+
+  // Prefetches rows with scales, those that there are of [first, last).
+  FOVEA_NOINLINE void ask_for(int64_t first, int64_t last) const {
+    const int64_t bytes = rows.elements_of(dim);
+    if (first >= min_of(last, end)) return;
+    rows.for_each_run(batch, head, first, min_of(last, end) - first, [&](const RowRun &its, int64_t) {
+      const auto *row = static_cast<const char *>(its.first);
+      for (int64_t j = 0; j < its.count; ++j, row += its.stride) {
+        for (int64_t i = 0; i < bytes; i += line_bytes) __builtin_prefetch(row + i, 0, 2);
+        if (j % 4 == 0) __builtin_prefetch(its.scales + j * rows.scales.strides.position, 0, 2);
+      }
+    });
   }
 
   // body(span, first) for each run of them, with the number of its first row.
@@ -200,12 +251,23 @@ struct HeadSource {
     });
   }
 
-  // The same for scores: rows with scales come some at a time, in scratch.
+  // The same for scores. Rows with scales come where they lie, with scales as floats, or some at a time, in scratch.
   template <class Body>
-  FOVEA_INLINE void for_each_scored_span(int64_t first, int64_t count, const Body &body) const {
+  FOVEA_INLINE void for_each_scored_span(int64_t first, int64_t count, bool as_they_lie, const Body &body) const {
     if (!has_scales()) return for_each_span(first, count, body);
+    if (as_they_lie) {
+      const int64_t of_row = rows.scales_of_row(dim);
+      const float *scales = list_scales(first, count);
+      return rows.for_each_run(batch, head, first, count, [&](const RowRun &run, int64_t row) FOVEA_INLINE_BODY {
+        RowSpan span = {run.first, stride, run.count, rows.dtype, &no_rows_next, evenly_spaced() ? nullptr : this, row};
+        span.scales = scales + (row - first) * of_row;
+        span.scales_of_row = of_row;
+        body(span, row);
+      });
+    }
     for (int64_t j = 0; j < count; j += scaled_at_once) {
       const int64_t some = min_of(scaled_at_once, count - j);
+      ask_for(first + j + some, first + j + 2 * some);
       scale_rows(first + j, some, scratch, dim);
       body(RowSpan{scratch, dim, some, dtype}, first + j);
     }
@@ -240,7 +302,7 @@ struct HeadSource {
 
   // room: for as many runs, if there may be more than one.
   FOVEA_INLINE Upcoming upcoming(int64_t first, int64_t count, RowBlock *room) const {
-    if (evenly_spaced()) return {row(first), rows.dtype, stride, dim, count};
+    if (evenly_spaced()) return {row(first), rows.dtype, stride, rows.elements_of(dim), count};
     return upcoming_runs(first, min_of(count, end - first), room);
   }
 
@@ -249,7 +311,7 @@ struct HeadSource {
     bool finite = true;
     rows.for_each_run(batch, head, first, last - first, [&](const RowRun &its, int64_t) {
       finite = finite && (has_scales() ? scales_are_finite(its.scales, rows.scales.strides.position, its.count,
-                                                           dim / rows.scales.features)
+                                                           rows.scales_of_row(dim))
                                        : rows_are_finite(its.first, dtype, stride, its.count, dim));
     });
     return finite;
@@ -270,6 +332,14 @@ struct HeadSource {
       for (int64_t j = 0; j < span.count; ++j) {
         memcpy(element_at(to, dtype, (at - first + j) * dim), element_at(span.data, dtype, j * stride), bytes);
       }
+    });
+  }
+
+  // Rows of numbers where they lie, as bytes.
+  FOVEA_NOINLINE void list_numbers(int64_t first, int64_t count, int64_t rows_ahead, ValueRun<uint8_t> *room) const {
+    rows.for_each_run(batch, head, first, count, [&](const RowRun &run, int64_t row) {
+      const int64_t ahead = evenly_spaced() ? rows_ahead * stride : bytes_ahead(row, rows_ahead);
+      *room++ = {static_cast<const uint8_t *>(run.first), run.count, ahead};
     });
   }
 
@@ -322,7 +392,7 @@ struct HeadSource {
     if (count <= 0) return {};
     int64_t blocks = 0;
     for_each_span(first, count, [&](const RowSpan &span, int64_t) { room[blocks++] = {span.data, span.count}; });
-    Upcoming next(room[0].first, rows.dtype, stride, dim, room[0].count);
+    Upcoming next(room[0].first, rows.dtype, stride, rows.elements_of(dim), room[0].count);
     next.more = room + 1;
     next.more_count = blocks - 1;
     return next;
@@ -331,6 +401,7 @@ struct HeadSource {
   template <class Element>
   FOVEA_NOINLINE void list_values(int64_t first, int64_t count, int64_t rows_ahead, ValueRun<Element> *room) const {
     if (has_scales()) {
+      ask_for(first + count, first + 2 * count);
       scale_rows(first, count, scratch, dim);
       *room = {reinterpret_cast<const Element *>(scratch), count, 0};
       return;

@@ -2,9 +2,15 @@
 //
 //   scale = max |x| / 127, rounded up to binary16       number = x (1 / scale), rounded to nearest, ties to even
 //
-// Rounded up, no number leaves [-127, 127] but where the scale would leave binary16's range: there they are cut. A group of zeros
-// has scale 0; one with NaN or infinity has scale NaN, so that it reads back as NaN. Divisions and products are float32's, so that
-// all sets give the same bits.
+// and as numbers of 4 bits, with a scale and the least number for each group:
+//
+//   least = min x, rounded down to binary16             scale = (max x - least) / 15, rounded up to binary16
+//   number = (x - least) (1 / scale), rounded to nearest, ties to even
+//
+// Rounded up, no number leaves [-127, 127] or [0, 15] but where the scale or the least would leave binary16's range: there they are
+// cut. A group of zeros (4 bits: of one number that binary16 has) has scale 0; another constant one gets a scale as all do, which
+// holds it better than the nearest binary16. One with NaN or infinity has scale NaN, so that it reads back as NaN. Differences,
+// divisions and products are float32's, so that all sets give the same bits.
 //
 // Bound: instructions, some 60 for a group of 32 with AVX-512, half of them to bring its largest number into a scale. A division
 // for each number instead of each group would take longer than all the rest.
@@ -31,9 +37,10 @@ FOVEA_NOINLINE Float16 round_up_to_half(float x) {
   return {static_cast<uint16_t>(static_cast<float>(whole) < units || whole == 0 ? whole + 1 : whole)};
 }
 
-FOVEA_INLINE GroupScale scale_for(float most) {
+// steps: the number that `most` becomes.
+FOVEA_INLINE GroupScale scale_for(float most, float steps) {
   if (most != most) return {{0x7e00}, 0.0f};
-  const float least = most / 127.0f;
+  const float least = most / steps;
   if (least >= 0x1p-14f && least <= 65504.0f) {  // as a float it is rounded up to binary16's digits
     uint32_t bits;
     memcpy(&bits, &least, sizeof bits);
@@ -47,17 +54,62 @@ FOVEA_INLINE GroupScale scale_for(float most) {
   return {scale, 1.0f / scale_as_float(scale)};
 }
 
+// The largest binary16 that is not above a number of a size that binary16 has as subnormal numbers, or of one past its range.
+FOVEA_NOINLINE Float16 round_down_to_short_half(float x) {
+  if (x > 65504.0f) return {0x7bff};
+  if (x < -65504.0f) return {0xfbff};
+  const float units = x * 0x1p24f;  // exact
+  auto whole = static_cast<int32_t>(units);
+  if (static_cast<float>(whole) > units) --whole;
+  return {static_cast<uint16_t>(whole >= 0 ? whole : 0x8000 - whole)};
+}
+
+// The same of any finite number; of zeros +0.
+FOVEA_INLINE Float16 round_down_to_half(float x) {
+  const float size = __builtin_fabsf(x);
+  if (!(size >= 0x1p-14f && size <= 65504.0f)) return round_down_to_short_half(x);
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  const uint32_t sign = bits >> 16 & 0x8000u;
+  bits &= 0x7fffffffu;
+  if (sign != 0) bits += 0x1fffu;  // further from 0
+  return {static_cast<uint16_t>(sign | (bits - (112u << 23)) >> 13)};
+}
+
+template <class X>
+FOVEA_INLINE void quantize_in_eight_bits(const ScaledRow &row, const X *x) {
+  for (int64_t g = 0; g < row.groups; ++g) {
+    const int64_t at = g * row.group;
+    Largest largest;
+    largest.meet(x + at, row.group);
+    const GroupScale its = scale_for(largest.magnitude(), 127.0f);
+    row.scales[g] = its.scale;
+    quantize_group(x + at, its.inverse, row.group, static_cast<int8_t *>(row.numbers) + at);
+  }
+}
+
+template <class X>
+FOVEA_INLINE void quantize_in_four_bits(const ScaledRow &row, const X *x) {
+  for (int64_t g = 0; g < row.groups; ++g) {
+    const int64_t at = g * row.group;
+    Extent extent;
+    extent.meet(x + at, row.group);
+    const bool finite = extent.is_finite();
+    const Float16 least = finite ? round_down_to_half(extent.least()) : Float16{0};
+    const float from = scale_as_float(least);
+    const float extent_above = extent.largest() - from;  // below 0 where all are below what binary16 holds
+    const GroupScale its = scale_for(finite ? (extent_above > 0.0f ? extent_above : 0.0f) : __builtin_nanf(""), 15.0f);
+    row.scales[2 * g] = its.scale;
+    row.scales[2 * g + 1] = least;
+    quantize_fours(x + at, from, its.inverse, row.group, static_cast<uint8_t *>(row.numbers) + at / 2);
+  }
+}
+
 void quantize_row(const ScaledRow &row) {
   with_element(row.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
     const auto *x = static_cast<const typename T::Element *>(row.floats);
-    for (int64_t g = 0; g < row.groups; ++g) {
-      const int64_t at = g * row.group;
-      Largest largest;
-      largest.meet(x + at, row.group);
-      const GroupScale its = scale_for(largest.magnitude());
-      row.scales[g] = its.scale;
-      quantize_group(x + at, its.inverse, row.group, row.numbers + at);
-    }
+    if (row.numbers_dtype == Dtype::u8) return quantize_in_four_bits(row, x);
+    quantize_in_eight_bits(row, x);
   });
 }
 
@@ -65,7 +117,7 @@ void dequantize_row(const ScaledRow &row) {
   constexpr int64_t at_once = 1024;
   const int64_t dim = row.groups * row.group;
   for (int64_t d = 0; d < dim; d += at_once) {
-    scale_rows_of({row.numbers, 0, row.scales, 0, row.group, 1}, d, min_of(at_once, dim - d),
+    scale_rows_of({row.numbers, row.numbers_dtype, 0, row.scales, 0, row.group, 1}, d, min_of(at_once, dim - d),
                   element_at(row.floats, row.dtype, d), row.dtype, 0);
   }
 }

@@ -5,7 +5,7 @@
 // softmax on the same ports.
 #pragma once
 
-#include "kernels/attention/few_rows.hpp"
+#include "kernels/attention/feature_rows.hpp"
 #include "kernels/attention/many_rows.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -102,6 +102,7 @@ struct DotManyRows : ManyRowsValues {
 };
 
 struct DotProduct : Products {
+  static constexpr bool takes_numbers = true;
   FOVEA_INLINE static Float finish(const Float &sum) { return sum; }
 };
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "kernels/attention/dense_tile.hpp"
+#include "kernels/attention/feature_rows.hpp"
 #include "kernels/products/pair_products.hpp"
 #include "kernels/scores/dot_pairs.hpp"
 #include "kernels/scores/dot_pairs_together.hpp"
@@ -23,6 +24,7 @@ struct PairFeatures : PairProducts {
 
 struct DotPairsFewRows : FeatureRows<PairFeatures> {
   static constexpr bool takes_pairs = true;
+  static constexpr bool takes_numbers = false;
   static constexpr int64_t wide = 2 * lanes;  // elements of a register
   static_assert(value_keys % 2 == 0);
 

@@ -3,6 +3,7 @@
 
 #include "ops/attention/operands.hpp"
 #include "ops/tensors/check.hpp"
+#include "ops/tensors/scaled.hpp"
 #include "runtime/context.hpp"
 #include "status.hpp"
 
@@ -24,11 +25,16 @@ inline const char *operand_name(const AttentionCall &call, int operand) {
   return call.planned ? operand_rows[operand].buffer_name : operand_rows[operand].name;
 }
 
-// Whether key or value is of 8 bits, in a call that takes that.
-inline bool is_8_bits(const AttentionCall &call, int operand) {
+// Whether key or value is of numbers that have scales, in a call that takes that: keys of 8 bits, values of 8 or 4.
+inline bool is_scaled(const AttentionCall &call, int operand) {
   const bool takes = call.score.kind == FOVEA_SCORE_DOT || call.score.kind == FOVEA_SCORE_BILINEAR;
-  return takes && call.prepared == nullptr && operand_rows[operand].elements == Elements::keys &&
-         call.present[operand] && call.tensor[operand].dtype == FOVEA_I8;
+  if (!takes || call.prepared != nullptr || !call.present[operand]) return false;
+  const fovea_dtype dtype = call.tensor[operand].dtype;
+  switch (operand_rows[operand].elements) {
+    case Elements::keys: return dtype == FOVEA_I8;
+    case Elements::values: return is_scaled_type(dtype);
+    default: return false;
+  }
 }
 
 // What an operand has to be before there is data. Integers may be of either size, which their own checks tell.
@@ -37,14 +43,14 @@ inline TensorRule operand_rule(const AttentionCall &call, int operand, int min_r
   return {.name = operand_name(call, operand),
           .dtype = row.elements == Elements::boolean ? Dtype::boolean
                    : row.elements == Elements::f16   ? Dtype::f16
-                   : is_8_bits(call, operand)        ? Dtype::i8
+                   : is_scaled(call, operand)        ? static_cast<Dtype>(call.tensor[operand].dtype)
                                                      : Dtype::f32,
           .min_rank = min_rank,
           .max_rank = max_rank,
           .output = row.is_output() && !call.backward,
           .contiguous_last = row.contiguous_last,
           .needs_data = false,
-          .narrow = row.elements == Elements::floats || row.elements == Elements::keys};
+          .narrow = row.takes_floats()};
 }
 
 inline Dtype operand_dtype(const AttentionCall &call, int operand) {

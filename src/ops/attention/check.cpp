@@ -27,7 +27,8 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
   const fovea_tensor out = lift_heads(call.tensor[out_operand]);
   FOVEA_CHECK(expect_size_in("query", "features", query.shape[3], 1, largest_head_dim));
   FOVEA_CHECK(expect_size_in("key", "features", key.shape[3], 1, largest_head_dim));
-  FOVEA_CHECK(expect_size_in("value", "features", value.shape[3], 1, largest_head_dim));
+  const int64_t value_dim = features_of(value);
+  FOVEA_CHECK(expect_size_in("value", "features", value_dim, 1, largest_head_dim));
   FOVEA_CHECK(expect_size_in("query", "positions", query.shape[2], 0, largest_length));
   FOVEA_CHECK(expect_size_in("key", "positions", key.shape[2], 0, largest_length));
   const bool one_dim = call.score.kind == FOVEA_SCORE_DOT || call.score.kind == FOVEA_SCORE_GAUSSIAN;
@@ -39,7 +40,7 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
                             {"out", "batch entries", out.shape[0], query.shape[0], "as query"},
                             {"out", "heads", out.shape[1], query.shape[1], "as query"},
                             {"out", "positions", out.shape[2], query.shape[2], "as query"},
-                            {"out", "features", out.shape[3], value.shape[3], "as value"}}));
+                            {"out", "features", out.shape[3], value_dim, "as value"}}));
   const int64_t heads = query.shape[1];
   const int64_t kv_heads = key.shape[1];
   if (kv_heads == 0 ? heads != 0 : heads % kv_heads != 0) {
@@ -53,7 +54,7 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
   p->sizes.key_len = key.shape[2];
   p->sizes.head_dim = query.shape[3];
   p->sizes.key_dim = key.shape[3];
-  p->sizes.value_dim = value.shape[3];
+  p->sizes.value_dim = value_dim;
   int64_t rows = 0;
   if (!checked_multiply(p->sizes.batch, p->sizes.heads, &rows) || !checked_multiply(rows, p->sizes.query_len, &rows) ||
       !checked_multiply(p->sizes.batch, p->sizes.kv_heads, &rows)) {
@@ -74,18 +75,20 @@ struct ScaledOperand {
   const char *as_rows;  // whose sizes the scales have
 };
 
-// Exactly keys and values of 8 bits have scales, each for 16, 32, 48, ... features that divide a row, or for all of it.
+// Exactly keys and values of 8 bits, and values of 4, have scales, each for 16, 32, 48, ... features that divide a row, or for all of
+// it; of 4 bits a pair for 32, 64, ... features.
 Status check_scales(const AttentionCall &call, const ScaledOperand &given_as, RowScales *scales) {
   const int operand = given_as.operand, scales_operand = given_as.scales;
   const char *name = operand_name(call, operand), *scales_name = operand_name(call, scales_operand);
-  const bool wanted = is_8_bits(call, operand);
+  const bool wanted = is_scaled(call, operand);
   if (call.present[scales_operand] && !wanted) {
     return fail(FOVEA_BAD_VALUE, "%s is given, expected NULL: %s has dtype %s", scales_name, name,
                 DtypeName(call.tensor[operand].dtype).text);
   }
   if (!wanted) return FOVEA_OK;
   if (!call.present[scales_operand]) {
-    return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor: %s has dtype FOVEA_I8", scales_name, name);
+    return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor: %s has dtype %s", scales_name, name,
+                DtypeName(call.tensor[operand].dtype).text);
   }
   const fovea_tensor &given = call.tensor[scales_operand];
   const int rank = call.tensor[operand].rank;
@@ -95,14 +98,12 @@ Status check_scales(const AttentionCall &call, const ScaledOperand &given_as, Ro
   FOVEA_CHECK(expect_sizes({{scales_name, "batch entries", lifted.shape[0], rows.shape[0], as_rows},
                             {scales_name, "heads", lifted.shape[1], rows.shape[1], as_rows},
                             {scales_name, "positions", lifted.shape[2], rows.shape[2], as_rows}}));
-  const int64_t groups = lifted.shape[3], features = rows.shape[3];
-  if (groups < 1 || features % groups != 0 || (groups > 1 && features / groups % 16 != 0)) {
-    return fail(FOVEA_BAD_SHAPE,
-                "%s has %" PRId64 " groups, expected 1 or what makes groups of a multiple of 16 of %s's %" PRId64
-                " features",
-                scales_name, groups, name, features);
+  const int64_t count = lifted.shape[3], features = features_of(rows);
+  if (!scales_fit(rows.dtype, features, count)) {
+    return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " %s, expected %s of %s's %" PRId64 " features", scales_name, count,
+                rows.dtype == FOVEA_U8 ? "numbers" : "groups", fitting_scales(rows.dtype), name, features);
   }
-  *scales = {nullptr, head_strides(lifted), features / groups};
+  *scales = {nullptr, head_strides(lifted), features / (count / paired(rows.dtype))};
   return FOVEA_OK;
 }
 

@@ -33,7 +33,7 @@ constexpr OperandRow operand_rows[operand_count] = {
      set<&Problem::query, &HeadRows::data>},
     {key_operand, "key", "buffers.key", &Arguments::key, &Buffers::key, Elements::keys, contiguous,
      set<&Problem::key, &HeadRows::data>},
-    {value_operand, "value", "buffers.value", &Arguments::value, &Buffers::value, Elements::keys, contiguous,
+    {value_operand, "value", "buffers.value", &Arguments::value, &Buffers::value, Elements::values, contiguous,
      set<&Problem::value, &HeadRows::data>},
     {key_scales_operand, "key_scales", "buffers.key_scales", &Options::key_scales, &Buffers::key_scales, Elements::f16,
      contiguous, set_scales<&Problem::key>},

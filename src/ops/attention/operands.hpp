@@ -15,7 +15,7 @@ enum Operand : int {
   query_operand,
   key_operand,
   value_operand,
-  key_scales_operand,  // where key or value are of 8 bits
+  key_scales_operand,  // where key or value are of 8 or 4 bits
   value_scales_operand,
   valid_lens_operand,
   query_offsets_operand,
@@ -49,8 +49,9 @@ struct AttentionArguments {
   const fovea_attention_options *options;
 };
 
-// floats: F32, F16 or BF16; keys: those or I8, where the score function takes that; integers: I32 or I64.
-enum class Elements { f32, f16, floats, keys, boolean, integers };
+// floats: F32, F16 or BF16; keys: those or I8, where the score function takes that; values: those or U8, likewise; integers: I32 or
+// I64.
+enum class Elements { f32, f16, floats, keys, values, boolean, integers };
 
 // Where a call has the tensor. An argument has to be there, a member of options or score need not.
 using TensorSource = std::variant<const fovea_tensor * AttentionArguments::*,
@@ -70,6 +71,9 @@ struct OperandRow {
   // Points the problem at the data; null for the parameters of scores, which score_tasks.cpp reads.
   void (*set_data)(void *data, AttentionProblem *problem);
 
+  bool takes_floats() const {
+    return elements == Elements::floats || elements == Elements::keys || elements == Elements::values;
+  }
   bool is_argument() const { return std::holds_alternative<const fovea_tensor * AttentionArguments::*>(tensor); }
   bool is_parameter() const { return std::holds_alternative<const fovea_tensor * fovea_score::*>(tensor); }
   bool is_output() const { return std::holds_alternative<void * fovea_attention_buffers::*>(buffer); }

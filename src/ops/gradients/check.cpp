@@ -8,9 +8,10 @@ namespace {
 // Keys and values must be floats.
 Status check_forward(const AttentionCall &call) {
   for (const int operand : {key_operand, value_operand}) {
-    if (call.tensor[operand].dtype != FOVEA_I8) continue;
-    return fail(FOVEA_BAD_DTYPE, "%s has dtype FOVEA_I8, expected floats: numbers of 8 bits have no gradient",
-                operand_name(call, operand));
+    const fovea_dtype dtype = call.tensor[operand].dtype;
+    if (!is_scaled_type(dtype)) continue;
+    return fail(FOVEA_BAD_DTYPE, "%s has dtype %s, expected floats: numbers of %s bits have no gradient",
+                operand_name(call, operand), DtypeName(dtype).text, dtype == FOVEA_U8 ? "4" : "8");
   }
   if (!call.present[log_sum_exp_operand]) {
     return fail(FOVEA_NULL_POINTER, "options.log_sum_exp is NULL, expected that of the forward call");

@@ -10,8 +10,8 @@
 //       56      4  0
 //       60      4  CRC-32C of the 60 bytes before it and all bytes after it
 //       64         keys [layers][kv_heads][kept][head_dim], then values [layers][kv_heads][kept][value_dim], of those
-//                  types, for positions from the first that is kept to the last; then likewise the scales of keys of 8
-//                  bits, and of values
+//                  types (of 4 bits: value_dim / 2 bytes), for positions from the first that is kept to the last; then
+//                  likewise the scales of keys of 8 bits, and of values of 8 or 4
 #pragma once
 
 #include "ops/pool/pool.hpp"

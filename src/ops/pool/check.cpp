@@ -2,6 +2,8 @@
 
 #include <cinttypes>
 
+#include "ops/tensors/scaled.hpp"
+
 namespace fovea {
 namespace {
 
@@ -10,24 +12,35 @@ constexpr int64_t most_heads = int64_t{1} << 20;
 constexpr int64_t largest_page = int64_t{1} << 20;
 constexpr int64_t most_sequences = int64_t{1} << 20;
 
-Status check_element_type(const char *name, fovea_dtype dtype) {
-  if (is_number(static_cast<Dtype>(dtype)) || dtype == FOVEA_I8) return FOVEA_OK;
-  return fail(FOVEA_BAD_DTYPE, "sizes.%s is %s, expected FOVEA_I8, FOVEA_F32%s", name, DtypeName(dtype).text,
-              or_16_bits);
+Status check_element_type(const char *name, fovea_dtype dtype, bool in_four_bits) {
+  if (is_number(static_cast<Dtype>(dtype)) || dtype == FOVEA_I8 || (in_four_bits && dtype == FOVEA_U8)) return FOVEA_OK;
+  return fail(FOVEA_BAD_DTYPE, "sizes.%s is %s, expected %sFOVEA_I8, FOVEA_F32%s", name, DtypeName(dtype).text,
+              in_four_bits ? "FOVEA_U8, " : "", or_16_bits);
 }
 
-// Groups are whole registers of bytes, of whatever has 8 bits.
+// Groups are whole registers of bytes, of whatever has 8 bits, and whole blocks of what has 4.
 Status check_scale_group(const fovea_kv_pool_sizes &sizes) {
   const int64_t group = sizes.scale_group;
   if (group == 0) return FOVEA_OK;
   const auto fits = [&](fovea_dtype dtype, int64_t dim) {
-    return dtype != FOVEA_I8 || (group > 0 && group % 16 == 0 && dim % group == 0);
+    return !is_scaled_type(dtype) || (group > 0 && group % group_step(dtype) == 0 && dim % group == 0);
   };
+  const bool has_fours = sizes.value_dtype == FOVEA_U8;
   const bool has_bytes = sizes.key_dtype == FOVEA_I8 || sizes.value_dtype == FOVEA_I8;
-  if (has_bytes && fits(sizes.key_dtype, sizes.head_dim) && fits(sizes.value_dtype, sizes.value_dim)) return FOVEA_OK;
-  return fail(
-      FOVEA_BAD_VALUE, "sizes.scale_group is %" PRId64 ", expected %s", group,
-      has_bytes ? "0, or a multiple of 16 that divides the features of what has FOVEA_I8" : "0 without FOVEA_I8");
+  if ((has_bytes || has_fours) && fits(sizes.key_dtype, sizes.head_dim) && fits(sizes.value_dtype, sizes.value_dim)) {
+    return FOVEA_OK;
+  }
+  return fail(FOVEA_BAD_VALUE, "sizes.scale_group is %" PRId64 ", expected %s", group,
+              has_fours   ? "0, or a multiple of 32 that divides the features of what has FOVEA_I8 or FOVEA_U8"
+              : has_bytes ? "0, or a multiple of 16 that divides the features of what has FOVEA_I8"
+                          : "0 without FOVEA_I8 or FOVEA_U8");
+}
+
+// Values of 4 bits are whole blocks.
+Status check_value_dim(const fovea_kv_pool_sizes &sizes) {
+  if (sizes.value_dtype != FOVEA_U8 || sizes.value_dim % group_step(FOVEA_U8) == 0) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "sizes.value_dim is %" PRId64 ", expected a multiple of 32 for values of FOVEA_U8",
+              sizes.value_dim);
 }
 
 Status refuse_repeated(const fovea_kv_pool &pool, int64_t at) {
@@ -72,8 +85,9 @@ Status check_kv_pool_sizes(const fovea_kv_pool_sizes &sizes) {
   for (const auto &number : numbers) {
     FOVEA_CHECK(check_range("sizes.", number.name, number.value, number.least, number.most));
   }
-  FOVEA_CHECK(check_element_type("key_dtype", sizes.key_dtype));
-  FOVEA_CHECK(check_element_type("value_dtype", sizes.value_dtype));
+  FOVEA_CHECK(check_element_type("key_dtype", sizes.key_dtype, false));
+  FOVEA_CHECK(check_element_type("value_dtype", sizes.value_dtype, true));
+  FOVEA_CHECK(check_value_dim(sizes));
   return check_scale_group(sizes);
 }
 

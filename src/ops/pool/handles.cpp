@@ -5,6 +5,7 @@
 #include <new>
 
 #include "ops/pool/check.hpp"
+#include "ops/tensors/scaled.hpp"
 #include "runtime/large_memory.hpp"
 
 fovea_kv_pool::~fovea_kv_pool() { std::free(memory); }
@@ -50,14 +51,16 @@ Status allocate(int64_t pages, fovea_kv_pool *pool) {
 // Scales of so many features; 0: there are none.
 int64_t scale_count(Dtype dtype, int64_t dim, int64_t group) {
   constexpr int64_t usual = 32;
-  if (dtype != Dtype::i8) return 0;
+  const auto type = static_cast<fovea_dtype>(dtype);
+  if (!is_scaled_type(type)) return 0;
   if (group == 0) group = dim % usual == 0 ? usual : dim;
-  return dim / group;
+  return dim / group * paired(type);
 }
 
 void set_stores(fovea_kv_pool *pool) {
   pool->stores[pool_keys] = {pool->key_dtype, pool->head_dim};
-  pool->stores[pool_values] = {pool->value_dtype, pool->value_dim};
+  const int64_t in_each = paired(static_cast<fovea_dtype>(pool->value_dtype));
+  pool->stores[pool_values] = {pool->value_dtype, pool->value_dim / in_each};
   pool->stores[pool_key_scales] = {Dtype::f16, scale_count(pool->key_dtype, pool->head_dim, pool->scale_group)};
   pool->stores[pool_value_scales] = {Dtype::f16, scale_count(pool->value_dtype, pool->value_dim, pool->scale_group)};
 }

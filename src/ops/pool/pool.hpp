@@ -2,8 +2,8 @@
 // is one account of pages for all of them. A sequence holds a page once; a page may be held by many.
 //
 // Memory is one block: [layer] of keys [pages][kv_heads][page_size][head_dim], then values, then scales where these are of
-// 8 bits, so that all heads of a page lie side by side. A sequence's last page is the only one that a step may write into while others hold it: then it is
-// copied first, in all layers.
+// 8 or 4 bits, so that all heads of a page lie side by side. A sequence's last page is the only one that a step may write into
+// while others hold it: then it is copied first, in all layers.
 #pragma once
 
 #include <vector>
@@ -46,7 +46,7 @@ enum PoolRows : int { pool_keys, pool_values, pool_key_scales, pool_value_scales
 
 struct PoolStore {
   Dtype dtype = Dtype::f32;
-  int64_t dim = 0;  // 0: there are none
+  int64_t dim = 0;  // elements of a row. 0: there are none
   MemoryPart<char> in_layer = {};
 
   int64_t row_bytes() const { return dim * bytes_of(dtype); }
@@ -57,7 +57,7 @@ struct PoolStore {
 struct fovea_kv_pool {
   int64_t layers = 0, kv_heads = 0, page_size = 0;
   int64_t head_dim = 0, value_dim = 0;
-  int64_t scale_group = 0;  // features that share a scale of 8 bits, as the caller gave it
+  int64_t scale_group = 0;  // features that share a scale, as the caller gave it
   fovea::Dtype key_dtype = fovea::Dtype::f32, value_dtype = fovea::Dtype::f32;
   void *memory = nullptr;
   fovea::MemoryPart<char> layer_parts;

@@ -6,6 +6,7 @@
 #include "ops/ragged/check.hpp"
 #include "ops/tensors/copy.hpp"
 #include "ops/tensors/lift.hpp"
+#include "ops/tensors/scaled.hpp"
 #include "runtime/parallel.hpp"
 #include "runtime/workspace.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr int64_t task_elements = 32768;
 
-// Keys or values: new rows [tokens][head][dim], and pages [page][head][position][dim], of 8 bits with scales.
+// Keys or values: new rows [tokens][head][dim], and pages [page][head][position][dim], of 8 or 4 bits with scales.
 struct Side {
   const fovea_tensor *rows, *pages, *scales;
   Dtype from, to;
@@ -39,10 +40,12 @@ struct Side {
       if (scales == nullptr) {
         convert_elements(kernels, row, from, dim, place(*pages), to);
       } else {
-        kernels.quantize_row({.numbers = static_cast<int8_t *>(place(*pages)),
+        const int64_t groups = last_size(*scales) / paired(pages->dtype);
+        kernels.quantize_row({.numbers = place(*pages),
+                              .numbers_dtype = to,
                               .scales = static_cast<Float16 *>(place(*scales)),
-                              .group = dim / scales->shape[3],
-                              .groups = scales->shape[3],
+                              .group = dim / groups,
+                              .groups = groups,
                               .floats = row,
                               .dtype = from});
       }

@@ -119,7 +119,7 @@ size_t describe_schedule(const fovea_schedule &schedule, char *text, size_t size
 
 struct AppendedTensors {
   TensorArgument key, value, key_pages, value_pages;
-  TensorArgument key_scales, value_scales;  // of pages of 8 bits
+  TensorArgument key_scales, value_scales;  // of pages of 8 or 4 bits
 };
 [[nodiscard]] Status append_to_pages(const fovea_schedule *schedule, AppendedTensors tensors,
                                      const fovea_append_options *options);

@@ -3,6 +3,8 @@
 #include <cinttypes>
 #include <cmath>
 
+#include "ops/tensors/scaled.hpp"
+
 namespace fovea {
 namespace {
 
@@ -25,8 +27,9 @@ Status check_per_row(const fovea_tensor *tensor, const char *name, const fovea_t
   return FOVEA_OK;
 }
 
-// Scales for groups of a multiple of 16 features that divide rows of x, or for whole rows.
-Status check_scales(const fovea_tensor *scales, const fovea_tensor &x, const char *x_name, bool output) {
+// Scales of numbers that stand for x: for groups of features that divide its rows, or for whole rows.
+Status check_scales(const fovea_tensor *scales, fovea_dtype numbers, const fovea_tensor &x, const char *x_name,
+                    bool output) {
   const TensorRule rule = {
       .name = "scales", .dtype = Dtype::f16, .min_rank = x.rank, .max_rank = x.rank, .output = output};
   FOVEA_CHECK(check_tensor(scales, rule));
@@ -34,18 +37,29 @@ Status check_scales(const fovea_tensor *scales, const fovea_tensor &x, const cha
   for (int axis = 0; axis < last; ++axis) {
     FOVEA_CHECK(check_size(*scales, "scales", axis, x.shape[axis], "the size of the numbers"));
   }
-  const int64_t groups = scales->shape[last], features = x.shape[last];
+  const int64_t features = is_scaled_type(x.dtype) ? features_of(x) : last_size(x);
   if (features == 0) return fail(FOVEA_BAD_SHAPE, "%s.shape[%d] is 0, expected 1 or more features", x_name, last);
-  if (groups >= 1 && features % groups == 0 && (groups == 1 || features / groups % 16 == 0)) return FOVEA_OK;
-  return fail(FOVEA_BAD_SHAPE,
-              "scales.shape[%d] is %" PRId64 ", expected 1 or what makes groups of a multiple of 16 of %s's %" PRId64
-              " features",
-              last, groups, x_name, features);
+  if (scales_fit(numbers, features, last_size(*scales))) return FOVEA_OK;
+  return fail(FOVEA_BAD_SHAPE, "scales.shape[%d] is %" PRId64 ", expected %s of %s's %" PRId64 " features", last,
+              last_size(*scales), fitting_scales(numbers), x_name, features);
 }
 
-Status check_shape(const fovea_tensor &tensor, const char *name, const fovea_tensor &like, const char *why) {
-  for (int axis = 0; axis < like.rank; ++axis) FOVEA_CHECK(check_size(tensor, name, axis, like.shape[axis], why));
+// The rule for numbers that have scales: U8 where they are, else I8.
+TensorRule rule_of_numbers(const fovea_tensor *numbers, TensorRule rule) {
+  rule.dtype = numbers != nullptr && numbers->dtype == FOVEA_U8 ? Dtype::u8 : Dtype::i8;
+  return rule;
+}
+
+// Of `like`'s shape, but for the last axis.
+Status check_rows_shape(const fovea_tensor &tensor, const char *name, const fovea_tensor &like, const char *why) {
+  for (int axis = 0; axis + 1 < like.rank; ++axis) FOVEA_CHECK(check_size(tensor, name, axis, like.shape[axis], why));
   return FOVEA_OK;
+}
+
+Status check_blocks(const fovea_tensor &tensor, const char *name, int64_t step) {
+  if (last_size(tensor) % step == 0) return FOVEA_OK;
+  return fail(FOVEA_BAD_SHAPE, "%s.shape[%d] is %" PRId64 ", expected a multiple of %" PRId64 " for FOVEA_U8", name,
+              tensor.rank - 1, last_size(tensor), step);
 }
 
 Status check_epsilon(float given, uint32_t flags, double *epsilon) {
@@ -156,19 +170,26 @@ Status check_activation(int32_t kind) {
 
 Status check_quantize(const fovea_tensor *x, const fovea_tensor *out, const fovea_tensor *scales) {
   FOVEA_CHECK(check_tensor(x, {.name = "x", .narrow = true}));
-  FOVEA_CHECK(
-      check_tensor(out, {.name = "out", .dtype = Dtype::i8, .min_rank = x->rank, .max_rank = x->rank, .output = true}));
-  FOVEA_CHECK(check_shape(*out, "out", *x, "x's size"));
-  FOVEA_CHECK(check_scales(scales, *x, "x", true));
+  const TensorRule rule = {.name = "out", .min_rank = x->rank, .max_rank = x->rank, .output = true};
+  FOVEA_CHECK(check_tensor(out, rule_of_numbers(out, rule)));
+  FOVEA_CHECK(check_rows_shape(*out, "out", *x, "x's size"));
+  const bool pairs = out->dtype == FOVEA_U8;
+  if (pairs) FOVEA_CHECK(check_blocks(*x, "x", group_step(FOVEA_U8)));
+  FOVEA_CHECK(check_size(*out, "out", x->rank - 1, last_size(*x) / paired(out->dtype),
+                         pairs ? "half of x's size" : "x's size"));
+  FOVEA_CHECK(check_scales(scales, out->dtype, *x, "x", true));
   return check_overlaps({{"out", out}, {"scales", scales}}, {{"x", x}});
 }
 
 Status check_dequantize(const fovea_tensor *q, const fovea_tensor *scales, const fovea_tensor *out) {
-  FOVEA_CHECK(check_tensor(q, {.name = "q", .dtype = Dtype::i8}));
-  FOVEA_CHECK(check_scales(scales, *q, "q", false));
+  FOVEA_CHECK(check_tensor(q, rule_of_numbers(q, {.name = "q"})));
+  const bool pairs = q->dtype == FOVEA_U8;
+  if (pairs) FOVEA_CHECK(check_blocks(*q, "q", group_step(FOVEA_U8) / paired(FOVEA_U8)));
+  FOVEA_CHECK(check_scales(scales, q->dtype, *q, "q", false));
   FOVEA_CHECK(
       check_tensor(out, {.name = "out", .min_rank = q->rank, .max_rank = q->rank, .output = true, .narrow = true}));
-  FOVEA_CHECK(check_shape(*out, "out", *q, "q's size"));
+  FOVEA_CHECK(check_rows_shape(*out, "out", *q, "q's size"));
+  FOVEA_CHECK(check_size(*out, "out", q->rank - 1, features_of(*q), pairs ? "twice q's size" : "q's size"));
   return check_overlaps({{"out", out}}, {{"q", q}, {"scales", scales}});
 }
 

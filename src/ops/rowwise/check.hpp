@@ -31,7 +31,7 @@ struct NormSettings {
 [[nodiscard]] Status check_elements(const fovea_tensor *x, const fovea_tensor *out);
 [[nodiscard]] Status check_activation(int32_t kind);
 
-// Numbers as 8-bit numbers with scales, and back.
+// Numbers as numbers of 8 or 4 bits with scales, and back.
 [[nodiscard]] Status check_quantize(const fovea_tensor *x, const fovea_tensor *out, const fovea_tensor *scales);
 [[nodiscard]] Status check_dequantize(const fovea_tensor *q, const fovea_tensor *scales, const fovea_tensor *out);
 

@@ -1,10 +1,11 @@
-// Walks the rows of numbers of 8 bits, of their scales and of what they stand for. A task takes whole rows.
+// Walks the rows of numbers of 8 or 4 bits, of their scales and of what they stand for. A task takes whole rows.
 #include "ops/rowwise/quantize.hpp"
 
 #include <algorithm>
 
 #include "ops/rowwise/check.hpp"
 #include "ops/tensors/rows.hpp"
+#include "ops/tensors/scaled.hpp"
 #include "runtime/parallel.hpp"
 
 namespace fovea {
@@ -21,17 +22,18 @@ RowSpace rows_of(const fovea_tensor &a, const fovea_tensor &b) {
 // kernel(row) for each row of three tensors that have been checked.
 void for_each_row(const Context &context, const fovea_tensor &numbers, const fovea_tensor &scales,
                   const fovea_tensor &floats, void (*kernel)(const ScaledRow &row)) {
-  const int64_t dim = numbers.shape[numbers.rank - 1];
-  const int64_t groups = scales.shape[scales.rank - 1];
+  const int64_t dim = features_of(numbers);
+  const int64_t groups = last_size(scales) / paired(numbers.dtype);
   const RowSpace rows = rows_of(numbers, floats), scale_rows = rows_of(scales, scales);
   const int64_t at_once = std::max<int64_t>(1, task_elements / dim);
-  const auto dtype = static_cast<Dtype>(floats.dtype);
+  const auto dtype = static_cast<Dtype>(floats.dtype), numbers_dtype = static_cast<Dtype>(numbers.dtype);
   // Two cycles for each element.
   const int workers = workers_for(context, 2.0 * static_cast<double>(rows.count) * static_cast<double>(dim));
   run_tasks(context, workers, ceil_div(rows.count, at_once), [&](int, int64_t task) {
     RowCursor row(rows, task * at_once), its_scales(scale_rows, task * at_once);
     for (int64_t left = std::min(at_once, rows.count - task * at_once); left > 0; --left) {
-      kernel({.numbers = static_cast<int8_t *>(numbers.data) + row.x_offset(),
+      kernel({.numbers = element_at(numbers.data, numbers_dtype, row.x_offset()),
+              .numbers_dtype = numbers_dtype,
               .scales = static_cast<Float16 *>(scales.data) + its_scales.x_offset(),
               .group = dim / groups,
               .groups = groups,

@@ -1,4 +1,4 @@
-// Numbers as 8-bit numbers with a scale for each group of features, and back.
+// Numbers as numbers of 8 or 4 bits with a scale for each group of features, and back.
 #pragma once
 
 #include "ops/tensors/tensor_argument.hpp"
