@@ -142,7 +142,8 @@ def sys_layouts(described):
 # What a slice is made of that holds a type's elements, and the crate that has it.
 ELEMENTS = {"F32": ["f32"], "F64": ["f64"], "I32": ["i32"], "I64": ["i64"], "I8": ["i8"], "BOOL": ["bool", "u8"],
             "F16": ["half::f16"], "BF16": ["half::bf16"],
-            "U8": [], "F8_E4M3": [], "F8_E5M2": []}  # bytes are masks; no operation takes these yet
+            "U8": ["crate::tensor::FourBits"],  # bytes are masks
+            "F8_E4M3": [], "F8_E5M2": []}  # no operation takes these yet
 
 
 def statuses(described):

@@ -306,10 +306,14 @@ class Interface:
 
     @staticmethod
     def follow(struct):
-        """A member whose comment begins with "likewise" holds and is what the one before it does and is."""
+        """A member whose comment begins with "likewise" holds and is what the one before it does and is; "likewise, or" a value:
+        that one, too."""
         for before, member in zip(struct["members"], struct["members"][1:]):
             if member["doc"].startswith("likewise") and member["type"]["c"] == before["type"]["c"]:
+                too = member.get("values", [])
                 member.update({key: before[key] for key in ("output", "enum", "values") if key in before})
+                if too:
+                    member["values"] = member["values"] + too
 
     def find_given(self, struct):
         """For each member that a flag of its struct is named after, that flag: FOVEA_QUERY_OFFSET, FOVEA_ROTARY_BASE_GIVEN."""

@@ -42,8 +42,8 @@ const (
 )
 
 // Dtype:
-// Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales (fovea_quantize);
-// there is no operation yet that takes U8, F8_E4M3 or F8_E5M2.
+// Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales (fovea_quantize), and
+// U8 as such values, of two features of 4 bits each; there is no operation yet that takes F8_E4M3 or F8_E5M2.
 type Dtype int32
 
 const (
@@ -254,7 +254,7 @@ type AttentionOptions struct {
 	Precision Precision
 	// F16 [B,Hkv,K,D/group], rank as key's, given exactly if key is I8: feature d of a key is its number times scale d / group. group: a multiple of 16, or D (any D)
 	KeyScales *Tensor
-	// F16 [B,Hkv,K,Dv/group], likewise for value
+	// F16 [B,Hkv,K,Dv/group], likewise for value; of U8 [B,Hkv,K,2 Dv/group], group a multiple of 32: a scale and a least number for each group
 	ValueScales *Tensor
 }
 
@@ -544,7 +544,7 @@ type AppendOptions struct {
 	Rotary *RotaryOptions
 	// output: the scales of I8 key_pages, as the schedule was made with; else NULL
 	KeyScales *Tensor
-	// likewise of value_pages
+	// likewise of I8 or U8 value_pages
 	ValueScales *Tensor
 }
 
@@ -575,9 +575,9 @@ type KvPoolSizes struct {
 	Sequences int64
 	// FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; 0: FOVEA_F32
 	KeyDtype Dtype
-	// likewise; 0: key_dtype
+	// likewise, or FOVEA_U8: 4 bits, of value_dim a multiple of 32; 0: key_dtype
 	ValueDtype Dtype
-	// features that share a scale, of I8: a multiple of 16 that divides head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8
+	// features that share a scale, of I8 or U8: a multiple of 16, with U8 of 32, that divides head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8 and U8
 	ScaleGroup int64
 }
 
@@ -937,7 +937,7 @@ type MhaOptions struct {
 	// this layer's pages, of a schedule that was made for pages: projected keys and values are appended to them as fovea_schedule_append does, then attended
 	KeyPages *Tensor
 	ValuePages *Tensor
-	// of pages of I8; else NULL
+	// of pages of I8, or U8; else NULL
 	KeyScales *Tensor
 	ValueScales *Tensor
 }

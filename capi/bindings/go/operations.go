@@ -50,12 +50,13 @@ func Gemm(context *Context, a, b, out *Tensor, options *GemmOptions) error {
 	return cGemm(context, a, b, out, options)
 }
 
-// Quantize makes rows 8-bit numbers with a scale of 16 bits for each group of features, as many as scales has in a row.
+// Quantize makes rows 8-bit numbers with a scale of 16 bits for each group of features, as many as scales has in a row; or, of
+// FourBits, 4-bit numbers with a scale and a least number for each group.
 func Quantize(context *Context, x, out, scales *Tensor) error {
 	return cQuantize(context, x, out, scales)
 }
 
-// Dequantize gives what Quantize made as numbers: out = q scale.
+// Dequantize gives what Quantize made as numbers: out = q scale, of 4 bits out = q scale + least.
 func Dequantize(context *Context, q, scales, out *Tensor) error {
 	return cDequantize(context, q, scales, out)
 }

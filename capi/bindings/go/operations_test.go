@@ -70,6 +70,15 @@ func TestEveryOtherOperationDoesWhatItsNameSays(t *testing.T) {
 	back := make([]float32, 32)
 	ok(t, fovea.Dequantize(nil, view(small, 1, 32), view(scales, 1, 2), view(back, 1, 32)))
 	near(t, back, rows, 0.51/127)
+	fours, pairs := make([]fovea.FourBits, 16), make([]fovea.Float16, 2)
+	ok(t, fovea.Quantize(nil, view(rows, 1, 32), view(fours, 1, 16), view(pairs, 1, 2)))
+	ok(t, fovea.Dequantize(nil, view(fours, 1, 16), view(pairs, 1, 2), view(back, 1, 32)))
+	near(t, back, rows, 2.1/30)
+	attended, exact := make([]float32, 32), make([]float32, 32)
+	ok(t, fovea.Sdpa(nil, view(rows, 1, 32), view(rows, 1, 32), view(fours, 1, 16), view(attended, 1, 32),
+		&fovea.AttentionOptions{ValueScales: view(pairs, 1, 2)}))
+	ok(t, fovea.Sdpa(nil, view(rows, 1, 32), view(rows, 1, 32), view(back, 1, 32), view(exact, 1, 32), nil))
+	near(t, attended, exact, 0)
 	plan := fovea.Must(fovea.PlanAttention(nil, &fovea.Score{Kind: fovea.ScoreBilinear, Weight: unit}, unit, unit, unit,
 		view(make([]float32, 4), 2, 2), nil))
 	once, planned, data := make([]float32, 4), make([]float32, 4), []float32{1, 0, 0, 1}

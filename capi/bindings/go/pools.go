@@ -27,7 +27,8 @@ type Sequence struct {
 	length atomic.Int64
 }
 
-// Pages are a layer's: [P,Hkv,page,D] and [P,Hkv,page,Dv], with scales where they are of int8, else those are nil.
+// Pages are a layer's: [P,Hkv,page,D] and [P,Hkv,page,Dv], with scales where they are of int8, or values of
+// FourBits, [P,Hkv,page,Dv/2], else those are nil.
 type Pages struct {
 	Keys, Values, KeyScales, ValueScales *Tensor
 }

@@ -222,10 +222,15 @@ func TestLayersTakeAScheduleAndPages(t *testing.T) {
 	near(t, found, alone, 1e-5)
 }
 
-func TestPoolsOf8BitsHaveScales(t *testing.T) {
+func TestPoolsOf8BitsHaveScales(t *testing.T) { checkScaledPool(t, fovea.DtypeI8, 16, 0.02) }
+
+func TestPoolsOf4BitsHaveScales(t *testing.T) { checkScaledPool(t, fovea.DtypeU8, 32, 0.15) }
+
+// Keys of 8 bits, and values of a type.
+func checkScaledPool(t *testing.T, values fovea.Dtype, group int64, off float64) {
 	const dim = 32
 	sizes := fovea.KvPoolSizes{Layers: 1, KvHeads: 1, HeadDim: dim, Positions: 8, PageSize: 4, Sequences: 1,
-		KeyDtype: fovea.DtypeI8, ScaleGroup: 16}
+		KeyDtype: fovea.DtypeI8, ValueDtype: values, ScaleGroup: group}
 	pool := fovea.Must(fovea.NewKvPool(sizes))
 	pages, sequence := fovea.Must(pool.Pages(0)), fovea.Must(pool.Open())
 	rows := fovea.Must(fovea.ShapeOnly[float32](5, 1, dim))
@@ -237,7 +242,7 @@ func TestPoolsOf8BitsHaveScales(t *testing.T) {
 	ok(t, schedule.Run(&fovea.Buffers{Query: fovea.Slice(x), Key: fovea.DataOf(pages.Keys), Value: fovea.DataOf(pages.Values),
 		KeyScales: fovea.DataOf(pages.KeyScales), ValueScales: fovea.DataOf(pages.ValueScales), Out: fovea.Slice(found)}, nil))
 	ok(t, fovea.Sdpa(nil, view(x, 5, dim), view(x, 5, dim), view(x, 5, dim), view(expected, 5, dim), nil))
-	near(t, found, expected, 0.02)
+	near(t, found, expected, off)
 }
 
 // A server in small: requests that begin with the same prompt come and go while others are being answered. Every step takes

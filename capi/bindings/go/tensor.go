@@ -11,10 +11,13 @@ import (
 	"unsafe"
 )
 
-// Element is what tensors are made of: float32, Float16 and BFloat16, int8 for what is quantized, integers for lengths and
-// positions, bool or bytes for masks. Which of them an argument takes is the operation's to say.
+// FourBits are two features of 4 bits in a byte, as values may be kept. A plain byte is a mask's.
+type FourBits uint8
+
+// Element is what tensors are made of: float32, Float16 and BFloat16, int8 and FourBits for what is quantized, integers for
+// lengths and positions, bool or bytes for masks. Which of them an argument takes is the operation's to say.
 type Element interface {
-	float32 | Float16 | BFloat16 | int8 | int32 | int64 | bool | uint8
+	float32 | Float16 | BFloat16 | int8 | FourBits | int32 | int64 | bool | uint8
 }
 
 // Tensor is a view of a slice, or of a pool's pages: its data, shape and strides in elements.
@@ -34,6 +37,8 @@ func dtypeOf[T Element]() C.int32_t {
 		return C.FOVEA_BF16
 	case int8:
 		return C.FOVEA_I8
+	case FourBits:
+		return C.FOVEA_U8
 	case int32:
 		return C.FOVEA_I32
 	case int64:

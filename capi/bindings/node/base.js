@@ -26,9 +26,12 @@ const types = new Map([
   ...(Float16 ? [[Float16, dtypes.F16]] : []),
 ]);
 const halves = new Map([['f16', dtypes.F16], ['bf16', dtypes.BF16]]);
+const named = new Map([...halves, ['u8', dtypes.U8]]);
 
-// The number of an element type. A Uint16Array's elements are what dtype says.
+// The number of an element type. A Uint16Array's elements are what dtype says; a Uint8Array's are truth, or where dtype says 'u8'
+// two numbers of 4 bits each.
 function typeOf(arrayType, dtype) {
+  if (arrayType === Uint8Array && dtype === 'u8') return dtypes.U8;
   const type = arrayType === Uint16Array ? halves.get(dtype) : types.get(arrayType);
   if (type !== undefined && (dtype === undefined || halves.get(dtype) === type)) return type;
   if (arrayType === Uint16Array) return refuse('FOVEA_BAD_DTYPE', "dtype must say what a Uint16Array holds: 'f16' or 'bf16'");
@@ -81,9 +84,9 @@ class Tensor {
     return new Tensor(new arrayType(sizeOf(shape)), shape, { dtype });
   }
 
-  /** 'f16' or 'bf16' of 16-bit elements, else undefined. */
+  /** 'f16' or 'bf16' of 16-bit elements, 'u8' of numbers of 4 bits, else undefined. */
   get dtype() {
-    for (const [name, type] of halves) if (this.view[0] === type) return name;
+    for (const [name, type] of named) if (this.view[0] === type) return name;
     return undefined;
   }
 }
@@ -141,6 +144,9 @@ function zerosOf(tensor, shape = tensor.shape) {
   return tensor.data instanceof Uint16Array ? Tensor.zeros(shape, Uint16Array, { dtype }) : Tensor.zeros(shape, Float16);
 }
 const like = (x) => zerosOf(asTensor(x));
+// Features of a tensor's rows: two in each byte of numbers of 4 bits.
+const featuresOf = (rows) => (rows.shape.at(-1) ?? 0) * (rows.dtype === 'u8' ? 2 : 1);
+
 const withLast = (query, last) => zerosOf(query, [...query.shape.slice(0, -1), last]);
 
 // Axes before the last two are of one size in both matrices, or 1 or missing in one of them.
@@ -188,6 +194,6 @@ class Owner {
 }
 
 module.exports = {
-  native, bufferNames, dtypes, halves, Tensor, Owner, asTensor, both, inTurn, like, memoryOf, productShape, read, refuse, withLast,
+  native, bufferNames, dtypes, halves, named, Tensor, Owner, asTensor, both, featuresOf, inTurn, like, memoryOf, productShape, read, refuse, withLast,
   zerosOf,
 };

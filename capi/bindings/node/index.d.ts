@@ -10,13 +10,13 @@ export * from './generated/options';
 
 /** A typed array with a shape and strides in elements. It is a view: the array stays whose it is. */
 export class Tensor<T extends Data = Data> {
-  constructor(data: T, shape?: number[], layout?: { strides?: number[]; offset?: number; dtype?: Half });
+  constructor(data: T, shape?: number[], layout?: { strides?: number[]; offset?: number; dtype?: Half | 'u8' });
   /** A row-major tensor without data, for plans. */
-  static shapeOnly(shape: number[], arrayType?: Function, layout?: { dtype?: Half }): Tensor;
+  static shapeOnly(shape: number[], arrayType?: Function, layout?: { dtype?: Half | 'u8' }): Tensor;
   static zeros(shape: number[]): Tensor<Float32Array>;
-  static zeros<T extends Data>(shape: number[], arrayType: new (length: number) => T, layout?: { dtype?: Half }): Tensor<T>;
+  static zeros<T extends Data>(shape: number[], arrayType: new (length: number) => T, layout?: { dtype?: Half | 'u8' }): Tensor<T>;
   readonly data: T;
-  readonly dtype: Half | undefined;
+  readonly dtype: Half | 'u8' | undefined;
   readonly shape: readonly number[];
 }
 
@@ -262,9 +262,13 @@ export function varlenAttention<Q extends Input>(query: Q, key: Input, value: In
 
 /** 8-bit numbers of x's shape, and a scale for each group of features. */
 export interface Quantized { q: Tensor<Int8Array>; scales: Tensor<Uint16Array> }
+/** 4-bit numbers, two in each of a tensor of dtype 'u8', and a scale and a least number for each group of features. */
+export interface QuantizedFours { q: Tensor<Uint8Array>; scales: Tensor<Uint16Array> }
 /** group left out: 32 where that divides x's features, else all of them. */
-export function quantizeSync(x: Input, options?: { group?: number; context?: Context }): Quantized;
-export function quantize(x: Input, options?: { group?: number; context?: Context }): Promise<Quantized>;
+export function quantizeSync(x: Input, options: { group?: number; bits: 4; context?: Context }): QuantizedFours;
+export function quantizeSync(x: Input, options?: { group?: number; bits?: 8; context?: Context }): Quantized;
+export function quantize(x: Input, options: { group?: number; bits: 4; context?: Context }): Promise<QuantizedFours>;
+export function quantize(x: Input, options?: { group?: number; bits?: 8; context?: Context }): Promise<Quantized>;
 export function dequantizeSync(q: Input, scales: Input, options?: Extras): Result;
 export function dequantize(q: Input, scales: Input, options?: Extras): Promise<Result>;
 

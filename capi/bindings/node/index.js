@@ -6,7 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 const {
-  native, bufferNames, Tensor, Owner, asTensor, both, inTurn, like, memoryOf, productShape, read, withLast, zerosOf,
+  native, bufferNames, Tensor, Owner, asTensor, both, featuresOf, inTurn, like, memoryOf, productShape, read, withLast, zerosOf,
 } = require('./base.js');
 const { Schedule, laidOut, ...serving } = require('./serving.js');
 const { MhaPlan } = require('./mha_plan.js');
@@ -24,13 +24,13 @@ const attentionExtras = ['out', 'context'];
 
 both(exports, 'sdpa', 'sdpa', (query, key, value, options = {}) => {
   const [q, k, v] = [query, key, value].map(asTensor);
-  const result = asTensor(options.out) ?? withLast(q, v.shape.at(-1));
+  const result = asTensor(options.out) ?? withLast(q, featuresOf(v));
   return { args: [options.context, q, k, v, result, read('AttentionOptions', options, attentionExtras)], result };
 });
 
 both(exports, 'attention', 'attention', (score, query, key, value, options = {}) => {
   const [q, k, v] = [query, key, value].map(asTensor);
-  const result = asTensor(options.out) ?? withLast(q, v.shape.at(-1));
+  const result = asTensor(options.out) ?? withLast(q, featuresOf(v));
   const [scores, rest] = [read('Score', score), read('AttentionOptions', options, attentionExtras)];
   return { args: [options.context, scores, q, k, v, result, rest], result };
 });
@@ -255,7 +255,7 @@ both(PreparedKeys.prototype, 'append', 'preparedKeysAppend', function (key, { co
 });
 both(PreparedKeys.prototype, 'attend', 'attentionPrepared', function (query, value, options = {}) {
   const [q, v] = [asTensor(query), asTensor(value)];
-  const result = asTensor(options.out) ?? withLast(q, v.shape.at(-1));
+  const result = asTensor(options.out) ?? withLast(q, featuresOf(v));
   const rest = read('AttentionOptions', options, attentionExtras);
   return { args: [options.context, q, this, v, result, rest], result, users: [this] };
 });

@@ -3,15 +3,16 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 const { markAsUntransferable } = require('node:worker_threads');
-const { native, bufferNames, dtypes, halves, Tensor, Owner, asTensor, both, read, refuse, withLast } = require('./base.js');
+const { native, bufferNames, dtypes, named, Tensor, Owner, asTensor, both, featuresOf, read, refuse, withLast } = require('./base.js');
 
 // ---- pools -----------------------------------------------------------------------------------------------------------
 
 // Sequences whose objects are gone are closed.
 const gone = new FinalizationRegistry(({ pool, number }) => pool.giveBack(number));
 
-const arrayOf = new Map([[dtypes.F32, Float32Array], [dtypes.F16, Uint16Array], [dtypes.BF16, Uint16Array], [dtypes.I8, Int8Array]]);
-const halfOf = new Map([...halves].map(([name, type]) => [type, name]));
+const arrayOf = new Map([[dtypes.F32, Float32Array], [dtypes.F16, Uint16Array], [dtypes.BF16, Uint16Array], [dtypes.I8, Int8Array],
+  [dtypes.U8, Uint8Array]]);
+const nameOf = new Map([...named].map(([name, type]) => [type, name]));
 
 /** Keys and values of many sequences, in pages that sequences share where they begin alike. */
 class KVPool extends Owner {
@@ -101,7 +102,7 @@ class KVPool extends Owner {
 function tensorOver({ buffer, shape, dtype }) {
   markAsUntransferable(buffer);
   const type = BigInt(dtype);
-  return new Tensor(new (arrayOf.get(type))(buffer), shape, { dtype: halfOf.get(type) });
+  return new Tensor(new (arrayOf.get(type))(buffer), shape, { dtype: nameOf.get(type) });
 }
 
 /** A sequence in a pool, which KVPool's open makes. */
@@ -183,10 +184,11 @@ class Schedule extends Owner {
     if (pool !== undefined && !(pool instanceof KVPool)) throw new TypeError('pool must be a KVPool');
     const [key, value, keyScales, valueScales] = pool ? poolLayer(pool, 0) : [options.key, options.value].map((x) => laidOut(x, dtype));
     const query = laidOut(options.query, dtype);
-    const valueDim = value?.shape.at(-1) ?? 0;
+    const valueDim = value ? featuresOf(value) : 0;
     const out = options.out ? laidOut(options.out, dtype) : laidOut([...query.shape.slice(0, -1), valueDim], dtype ?? query.dtype);
     const rest = { ...read('AttentionOptions', options, scheduleExtras) };
-    if (keyScales) Object.assign(rest, { keyScales, valueScales });
+    if (keyScales) rest.keyScales = keyScales;
+    if (valueScales) rest.valueScales = valueScales;
     const limits = { sequences: options.sequences ?? pool?.sequences, keyLen, pageIds: options.pageIds };
     super(native.scheduleCreate(false, context, read('Score', score), query, key, value, out, rest, limits));
     this.pool = pool;
@@ -275,7 +277,7 @@ both(Schedule.prototype, 'run', 'scheduleRun', function (query, layer, options =
 both(exports, 'varlenAttention', 'scheduleRun', (query, key, value, queryStarts, keyStarts, options = {}) => {
   const [q, k, v, starts] = [query, key, value, queryStarts].map(asTensor);
   const { out, logSumExp, ...rest } = options;
-  const result = asTensor(out) ?? withLast(q, v.shape.at(-1));
+  const result = asTensor(out) ?? withLast(q, featuresOf(v));
   const sums = logSumExp ? { logSumExp: asTensor(logSumExp) } : {};
   const sequences = Math.max((starts.shape[0] ?? 0) - 1, 1);
   const schedule = new Schedule({ ...rest, ...sums, query: q, key: k, value: v, out: result, sequences });
@@ -283,21 +285,23 @@ both(exports, 'varlenAttention', 'scheduleRun', (query, key, value, queryStarts,
   return runOf(schedule, q, [k, v, asTensor(rest.keyScales), asTensor(rest.valueScales)], { out: result, ...sums });
 });
 
-// ---- 8 bits ----------------------------------------------------------------------------------------------------------
+// ---- 8 and 4 bits ----------------------------------------------------------------------------------------------------
 
-both(exports, 'quantize', 'quantize', (x, { group, context } = {}) => {
+both(exports, 'quantize', 'quantize', (x, { group, bits = 8, context } = {}) => {
   const given = asTensor(x), features = given.shape.at(-1) ?? 0;
+  if (bits !== 8 && bits !== 4) refuse('FOVEA_BAD_VALUE', `bits is ${bits}, expected 8 or 4`);
   const size = group ?? (features % 32 === 0 && features > 0 ? 32 : Math.max(features, 1));
   if (!(size > 0) || features % size !== 0) {
     refuse('FOVEA_BAD_SHAPE', `group is ${size}, expected one that divides the ${features} features of x`);
   }
-  const q = Tensor.zeros(given.shape, Int8Array);
-  const scales = Tensor.zeros([...given.shape.slice(0, -1), features / size], Uint16Array, { dtype: 'f16' });
+  const q = bits === 4 ? Tensor.zeros([...given.shape.slice(0, -1), features >> 1], Uint8Array, { dtype: 'u8' })
+    : Tensor.zeros(given.shape, Int8Array);
+  const scales = Tensor.zeros([...given.shape.slice(0, -1), features / size * (8 / bits)], Uint16Array, { dtype: 'f16' });
   return { args: [context, given, q, scales], result: () => ({ q, scales }) };
 });
 
 both(exports, 'dequantize', 'dequantize', (q, scales, options = {}) => {
-  const given = asTensor(q), result = asTensor(options.out) ?? Tensor.zeros(given.shape);
+  const given = asTensor(q), result = asTensor(options.out) ?? Tensor.zeros([...given.shape.slice(0, -1), featuresOf(given)]);
   return { args: [options.context, given, asTensor(scales), result], result };
 });
 

@@ -7,10 +7,10 @@ import { Input, Schedule } from '../index';
 export type Status = 'FOVEA_NULL_POINTER' | 'FOVEA_BAD_RANK' | 'FOVEA_BAD_SHAPE' | 'FOVEA_BAD_STRIDE' | 'FOVEA_BAD_DTYPE' | 'FOVEA_BAD_VALUE' | 'FOVEA_BAD_OPTION' | 'FOVEA_OVERLAP' | 'FOVEA_SIZE_OVERFLOW' | 'FOVEA_WORKSPACE_TOO_SMALL' | 'FOVEA_OUT_OF_MEMORY' | 'FOVEA_UNKNOWN_ISA' | 'FOVEA_INTERNAL_ERROR' | 'FOVEA_POOL_EXHAUSTED';
 
 /**
- * Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales (fovea_quantize);
- * there is no operation yet that takes U8, F8_E4M3 or F8_E5M2.
+ * Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales (fovea_quantize), and
+ * U8 as such values, of two features of 4 bits each; there is no operation yet that takes F8_E4M3 or F8_E5M2.
  */
-export type Dtype = 'f32' | 'f16' | 'bf16' | 'i8';
+export type Dtype = 'f32' | 'f16' | 'bf16' | 'i8' | 'u8';
 
 /**
  * How exactly products of F32 tensors are computed; sums are float32 always. Where a processor has no quick way, or the
@@ -117,7 +117,7 @@ export interface AttentionOptions {
   precision?: Precision;
   /** F16 [B,Hkv,K,D/group], rank as key's, given exactly if key is I8: feature d of a key is its number times scale d / group. group: a multiple of 16, or D (any D) */
   keyScales?: Input;
-  /** F16 [B,Hkv,K,Dv/group], likewise for value */
+  /** F16 [B,Hkv,K,Dv/group], likewise for value; of U8 [B,Hkv,K,2 Dv/group], group a multiple of 32: a scale and a least number for each group */
   valueScales?: Input;
 }
 
@@ -236,7 +236,7 @@ export interface AppendOptions {
   rotary?: RotaryOptions;
   /** output: the scales of I8 key_pages, as the schedule was made with; else NULL */
   keyScales?: Input;
-  /** likewise of value_pages */
+  /** likewise of I8 or U8 value_pages */
   valueScales?: Input;
 }
 
@@ -257,9 +257,9 @@ export interface KVPoolSizes {
   sequences: number | bigint;
   /** FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; 0: FOVEA_F32 */
   keyDtype?: Dtype;
-  /** likewise; 0: key_dtype */
+  /** likewise, or FOVEA_U8: 4 bits, of value_dim a multiple of 32; 0: key_dtype */
   valueDtype?: Dtype;
-  /** features that share a scale, of I8: a multiple of 16 that divides head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8 */
+  /** features that share a scale, of I8 or U8: a multiple of 16, with U8 of 32, that divides head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8 and U8 */
   scaleGroup?: number | bigint;
 }
 
@@ -439,7 +439,7 @@ export interface MhaOptions {
   /** this layer's pages, of a schedule that was made for pages: projected keys and values are appended to them as fovea_schedule_append does, then attended */
   keyPages?: Input;
   valuePages?: Input;
-  /** of pages of I8; else NULL */
+  /** of pages of I8, or U8; else NULL */
   keyScales?: Input;
   valueScales?: Input;
 }

@@ -178,7 +178,7 @@ static const fovea_kv_pool_sizes *read_fovea_kv_pool_sizes(Reader &in, napi_valu
   made->page_size = in.given_size(in.get(from, "pageSize"), "pageSize");
   made->sequences = in.int64(in.get(from, "sequences"), "sequences");
   made->key_dtype = in.choice(in.get(from, "keyDtype"), {{"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}, {"i8", FOVEA_I8}}, "keyDtype");
-  made->value_dtype = in.choice(in.get(from, "valueDtype"), {{"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}, {"i8", FOVEA_I8}}, "valueDtype");
+  made->value_dtype = in.choice(in.get(from, "valueDtype"), {{"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}, {"i8", FOVEA_I8}, {"u8", FOVEA_U8}}, "valueDtype");
   made->scale_group = in.given_size(in.get(from, "scaleGroup"), "scaleGroup");
   return made;
 }

@@ -50,7 +50,7 @@ Elements elements_of(napi_env env, napi_value value) {
     case napi_int32_array: found.dtype = FOVEA_I32, found.size = 4; break;
     case napi_bigint64_array: found.dtype = FOVEA_I64, found.size = 8; break;
     case napi_int8_array: found.dtype = FOVEA_I8, found.size = 1; break;
-    case napi_uint8_array: found.dtype = FOVEA_BOOL, found.size = 1; break;
+    case napi_uint8_array: found.dtype = FOVEA_BOOL, found.other_dtype = FOVEA_U8, found.size = 1; break;
     case napi_int16_array: found.dtype = FOVEA_F16, found.size = 2; break;  // a Float16Array: see index.js
     case napi_uint16_array: found.dtype = FOVEA_F16, found.other_dtype = FOVEA_BF16, found.size = 2; break;
     default: break;
@@ -290,7 +290,8 @@ size_t bytes_of(int32_t dtype) {
     case FOVEA_F16:
     case FOVEA_BF16: return 2;
     case FOVEA_I64: return 8;
-    case FOVEA_I8: return 1;
+    case FOVEA_I8:
+    case FOVEA_U8: return 1;
     default: return 4;
   }
 }

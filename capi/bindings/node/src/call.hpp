@@ -171,7 +171,7 @@ std::string last_message();
 struct Elements {
   void *data = nullptr;
   size_t len = 0;
-  int32_t dtype = 0, other_dtype = 0;  // a Uint16Array holds either
+  int32_t dtype = 0, other_dtype = 0;  // a Uint16Array, or a Uint8Array, holds either
   size_t size = 0;
 
   bool may_hold(int32_t wanted) const { return wanted != 0 && (wanted == dtype || wanted == other_dtype); }

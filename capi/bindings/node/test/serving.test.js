@@ -236,3 +236,28 @@ test('8 bits', async () => {
   const starts = [Int32Array.of(0, 1), Int32Array.of(0, 6)];
   close(fovea.varlenAttentionSync(row, keys, keys, ...starts, { keyScales: group, valueScales: group }).data, out.data, 1e-4);
 });
+
+test('values of 4 bits', async () => {
+  const x = new Tensor(ramp(6 * 64), [6, 64]);
+  const { q, scales } = fovea.quantizeSync(x, { bits: 4 });
+  assert.deepEqual([q.data.constructor, q.dtype, q.shape, scales.shape], [Uint8Array, 'u8', [6, 32], [6, 4]]);
+  const back = await fovea.dequantize(q, scales);
+  assert.deepEqual(back.shape, [6, 64]);
+  x.data.forEach((y, i) => assert.ok(Math.abs(back.data[i] - y) < 0.07));
+  assert.deepEqual((await fovea.quantize(x, { group: 64, bits: 4 })).scales.shape, [6, 2]);
+  assert.throws(() => fovea.quantizeSync(x, { bits: 2 }), { code: 'FOVEA_BAD_VALUE' });
+  assert.throws(() => new Tensor(x.data, [6, 64], { dtype: 'u8' }), { code: 'FOVEA_BAD_DTYPE' });
+  const query = new Tensor(ramp(64), [1, 64]);
+  const out = fovea.sdpaSync(query, x, q, { valueScales: scales });
+  assert.deepEqual(out.data, fovea.sdpaSync(query, x, back).data);
+  assert.throws(() => fovea.sdpaSync(query, x, q), { message: /value_scales/ });
+  assert.throws(() => fovea.sdpaSync(query, q, x), { code: 'FOVEA_BAD_DTYPE' });
+
+  const pool = new fovea.KVPool({ kvHeads: 1, headDim: 64, positions: 8, pageSize: 4, sequences: 1, keyDtype: 'f32', valueDtype: 'u8' });
+  assert.deepEqual([pool.values(0).dtype, pool.values(0).shape, pool.valueScales(0).shape], ['u8', [2, 1, 4, 32], [2, 1, 4, 4]]);
+  const rows = new Tensor(x.data, [6, 1, 64]), sequence = pool.open();
+  const schedule = new fovea.Schedule({ query: [6, 1, 64], pool, sequences: 1 });
+  schedule.set(pool.step([[sequence, 6]]));
+  schedule.appendSync(0, rows, rows);
+  close(schedule.runSync(rows, 0).data, fovea.sdpaSync(x, x, back).data, 1e-6);
+});

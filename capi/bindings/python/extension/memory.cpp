@@ -22,8 +22,8 @@ struct Format {
   Py_ssize_t size;
 };
 // The buffer protocol has no name for bfloat16: its bits.
-constexpr Format formats[] = {{FOVEA_F32, "f", 4}, {FOVEA_F16, "e", 2}, {FOVEA_BF16, "H", 2},
-                              {FOVEA_I32, "i", 4}, {FOVEA_I64, "q", 8}, {FOVEA_I8, "b", 1}};
+constexpr Format formats[] = {{FOVEA_F32, "f", 4}, {FOVEA_F16, "e", 2}, {FOVEA_BF16, "H", 2}, {FOVEA_I32, "i", 4},
+                              {FOVEA_I64, "q", 8}, {FOVEA_I8, "b", 1},  {FOVEA_U8, "B", 1}};
 
 const Format *format_of(fovea_dtype dtype) {
   for (const Format &one : formats) {

@@ -38,6 +38,12 @@ bool refuse_rank(const char *name, long rank) {
   return bytes && refuse(name, FOVEA_BAD_RANK, PyBytes_AsString(bytes.get()));
 }
 
+bool is_mask(const char *name) {
+  constexpr char mask[] = "mask";
+  const size_t length = std::strlen(name), its = std::strlen(mask);
+  return length >= its && std::strcmp(name + length - its, mask) == 0;
+}
+
 // Whether a buffer of `bytes` holds the elements of its shape.
 bool holds_its_shape(Py_ssize_t bytes, int rank, const Py_ssize_t *shape, Py_ssize_t item_size) {
   Py_ssize_t size = item_size;
@@ -130,6 +136,8 @@ bool View::take(const DlTensor &described, const char *name) {
     return take_foreign(described.rank, described.shape, name);
   }
   if (status != FOVEA_OK) return refuse(name, status, fovea_last_error());
+  // Bytes are truth in a mask, two numbers of 4 bits anywhere else.
+  if (described.code == kDlUint && !is_mask(name)) tensor.dtype = FOVEA_U8;
   const auto address = reinterpret_cast<uintptr_t>(tensor.data);
   if (described.bits > 8 && address % (described.bits / 8U) != 0) {
     return refuse(name, FOVEA_BAD_VALUE, "its data is not aligned to its element size");

@@ -18,6 +18,13 @@ def shape_of(array, name: str = "array"):
     return tuple(shape) if isinstance(shape, tuple) else _fovea.shape(array, name)
 
 
+def features_of(value, scales, name: str = "value"):
+    """How many features value's rows have, as the end of a shape: with scales, bytes hold two of 4 bits each."""
+    last = shape_of(value, name)[-1:]
+    in_fours = scales is not None and str(getattr(value, "dtype", "")).endswith("uint8")
+    return tuple(2 * size for size in last) if in_fours else last
+
+
 INTEGERS = ("valid_lens", "query_offsets", "positions", "sections", "query_starts", "key_starts", "key_lens", "page_ids",
             "page_starts", "tree", "cu_seqlens_q", "cu_seqlens_k")
 """The arguments that hold numbers of things."""

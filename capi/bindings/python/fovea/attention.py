@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from . import _fovea
-from .arrays import Array, as_array, empty, finished, float32, shape_of, torch_of
+from .arrays import Array, as_array, empty, features_of, finished, float32, shape_of, torch_of
 from .broadcast import leading_axes, mask_of_rank_4, of_rank_4
 from .contexts import Context, handle_of
 from .options import EMPTY_ROWS, AttentionOptions, choice, read
@@ -35,7 +35,7 @@ def attention(query: Array, key: Array, value: Array, *, score: Score | None = N
     # Of a wrong rank, too, something is made for the library to refuse with its own words.
     key_len = (shape_of(key, "key")[-2:-1] or (0,))[0]
     if out is None:
-        out = empty(query_shape[:-1] + shape_of(value, "value")[-1:], query, key, value)
+        out = empty(query_shape[:-1] + features_of(value, options.get("value_scales")), query, key, value)
     read_options, outputs = read(options, query_shape, key_len, query) if options else (None, [])
     if score is None:
         _fovea.sdpa(handle_of(context), query, key, value, out, read_options)

@@ -89,7 +89,7 @@ def choice(argument: str, value, choices: dict):
         raise ValueError(f"{argument}: {value!r} is none of {', '.join(map(repr, choices))}") from None
 
 
-DTYPES = {"float32": _fovea.F32, "float16": _fovea.F16, "bfloat16": _fovea.BF16, "int8": _fovea.I8}
+DTYPES = {"float32": _fovea.F32, "float16": _fovea.F16, "bfloat16": _fovea.BF16, "int8": _fovea.I8, "uint8": _fovea.U8}
 
 
 def dtype_number(argument: str, dtype, taken=("float32", "float16", "bfloat16")) -> int:

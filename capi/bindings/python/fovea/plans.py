@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from . import _fovea
-from .arrays import Array, as_array, empty, maker, shape_of
+from .arrays import Array, as_array, empty, features_of, maker, shape_of
 from .contexts import Context, handle_of
 from .errors import BadOption
 from .options import MEMBERS, OUTPUTS, AttentionOptions, read
@@ -33,7 +33,7 @@ def plan(query: Array, key: Array | PreparedKeys, value: Array, *, score: Score 
     query, value = as_array(query, "query"), as_array(value, "value")
     prepared = isinstance(key, PreparedKeys)
     key_len = len(key) if prepared else (shape_of(key, "key")[-2:-1] or (0,))[0]
-    shape = shape_of(query, "query")[:-1] + shape_of(value, "value")[-1:]
+    shape = shape_of(query, "query")[:-1] + features_of(value, options.get("value_scales"))
     model = empty(shape, query, value) if out is None else out
     read_options = read(options, shape_of(query, "query"), key_len, query)[0] if options else {}
     score_options = options_of(score) or {}

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from . import _fovea
-from .arrays import Array
+from .arrays import Array, features_of
 from .contexts import Context, handle_of
 from .errors import BadValue
 from .options import dtype_number, size
 
 KEPT = ("float32", "float16", "bfloat16", "int8")
+VALUES_KEPT = (*KEPT, "uint8")
 
 
 def numpy_of(memory) -> np.ndarray:
@@ -47,7 +48,7 @@ class KVPool(NotCopied):
     positions: room for so many of all sequences together, which is rounded up to whole pages of page_size positions (None: so
     that a layer's keys of a page take 128 KB or more). sequences: the most that are open at once. value_dim: head_dim unless
     given. key_dtype, value_dtype: "float32", "float16", "bfloat16" or "int8", which has a scale for scale_group features
-    (None: 32 where that divides them, else all).
+    (None: 32 where that divides them, else all). value_dtype may as well be "uint8", two features of 4 bits in each.
 
     Sequences, arrays and schedules keep the pool alive. One call at a time may use it: a second thread's is an error.
     """
@@ -60,7 +61,7 @@ class KVPool(NotCopied):
         sizes = {"layers": layers, "kv_heads": kv_heads, "head_dim": head_dim, "value_dim": size("value_dim", value_dim),
                  "positions": positions, "page_size": size("page_size", page_size), "sequences": sequences,
                  "key_dtype": dtype_number("key_dtype", key_dtype, KEPT),
-                 "value_dtype": 0 if value_dtype is None else dtype_number("value_dtype", value_dtype, KEPT),
+                 "value_dtype": 0 if value_dtype is None else dtype_number("value_dtype", value_dtype, VALUES_KEPT),
                  "scale_group": size("scale_group", scale_group)}
         self._handle = _fovea.kv_pool_create(sizes)
         self.layers, self.sequences = layers, sequences
@@ -69,7 +70,7 @@ class KVPool(NotCopied):
                         _fovea.kv_pool_key_scales(self._handle, layer), _fovea.kv_pool_value_scales(self._handle, layer))
                        for layer in range(layers)]
         self.pages, self.kv_heads, self.page_size, self.head_dim = self._pages[0][0].shape
-        self.value_dim = self._pages[0][1].shape[3]
+        self.value_dim = features_of(self._pages[0][1], self._pages[0][3])[-1]
         self._left: list[int] = []  # sequences whose objects went while another call used the pool
 
     def open(self) -> Sequence:

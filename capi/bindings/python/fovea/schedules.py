@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from . import _fovea
-from .arrays import Array, as_array, empty, float32, shape_of
+from .arrays import Array, as_array, empty, features_of, float32, shape_of
 from .attention import results
 from .contexts import Context, handle_of
 from .errors import BadValue
@@ -67,8 +67,8 @@ class Schedule(NotCopied):
         if key is None or value is None or sequences is None:
             raise TypeError("a schedule is made with a pool, or with key, value and sequences")
         key, value = _layout("key", key, dtype), _layout("value", value, dtype)
-        query_shape, value_shape = shape_of(query, "query"), shape_of(value, "value")
-        self._value_dim = value_shape[-1:]
+        query_shape = shape_of(query, "query")
+        self._value_dim = features_of(value, given.get("value_scales"))
         out = _layout("out", query_shape[:-1] + self._value_dim, dtype) if out is None else out
         read_options = read(given, query_shape, 0, np.empty(0, np.float32))[0] if given else {}
         self._outputs = [name for name in OUTPUTS if name in read_options]
@@ -215,7 +215,8 @@ def varlen_attention(query: Array, key: Array, value: Array, cu_seqlens_q: Array
     cu_seqlens_q, cu_seqlens_k = as_array(cu_seqlens_q, "cu_seqlens_q"), as_array(cu_seqlens_k, "cu_seqlens_k")
     sequences = max((shape_of(cu_seqlens_q, "cu_seqlens_q")[:1] or (0,))[0] - 1, 1)
     if out is None:
-        out = empty(shape_of(query, "query")[:-1] + shape_of(value, "value")[-1:], query, key, value)
+        features = features_of(value, options.get("value_scales"))
+        out = empty(shape_of(query, "query")[:-1] + features, query, key, value)
     schedule = Schedule(query=query, key=key, value=value, out=out, sequences=sequences, score=score, context=context, **options)
     schedule.set(query_starts=cu_seqlens_q, key_starts=cu_seqlens_k)
     layer = (key, value, options.get("key_scales"), options.get("value_scales"))

@@ -93,6 +93,54 @@ def test_8_bits():
             fovea.quantize(random(3, 64), group)
 
 
+def test_4_bits():
+    x = random(2, 2, 30, 64, seed=2)
+    values, value_scales = fovea.quantize(x, bits=4)
+    assert values.dtype == np.uint8 and values.shape == (2, 2, 30, 32) and value_scales.shape == (2, 2, 30, 4)
+    assert fovea.quantize(x, 64, bits=4)[1].shape == (2, 2, 30, 2)
+    back = fovea.dequantize(values, value_scales)
+    assert back.shape == x.shape and np.abs(back - x).max() <= float(value_scales[..., ::2].max()) / 2 * 1.001
+    query, key = random(2, 4, 5, 32), random(2, 2, 30, 32, seed=3)
+    wanted = fovea.attention(query, key, back)
+    assert np.array_equal(fovea.attention(query, key, values, value_scales=value_scales), wanted)
+    keys, key_scales = fovea.quantize(key)
+    given = {"key_scales": key_scales, "value_scales": value_scales}
+    wanted = fovea.attention(query, fovea.dequantize(keys, key_scales), back)
+    close(fovea.attention(query, keys, values, **given), wanted)
+    close(fovea.plan(query, keys, values, **given)(query, keys, values), wanted)
+    packed = [one[0].swapaxes(0, 1) for one in (query, keys, values, key_scales, value_scales)]
+    close(fovea.varlen_attention(*packed[:3], [0, 5], [0, 30], **dict(zip(given, packed[3:]))), wanted[0].swapaxes(0, 1))
+    with pytest.raises(fovea.BadArgument, match="value_scales"):
+        fovea.attention(query, keys, values, key_scales=key_scales, out=np.empty((2, 4, 5, 64), np.float32))
+    with pytest.raises(fovea.BadArgument, match="bits is 3"):
+        fovea.quantize(x, bits=3)
+    with pytest.raises(fovea.BadArgument, match="multiple of 32"):
+        fovea.quantize(random(3, 48), 16, bits=4)
+    with pytest.raises(fovea.BadArgument, match="uint8"):
+        fovea.exp(np.zeros(4, np.uint8))
+
+
+def test_pools_of_4_bits():
+    pool = fovea.KVPool(kv_heads=2, head_dim=32, value_dim=64, positions=64, page_size=8, sequences=2, key_dtype="int8",
+                        value_dtype="uint8")
+    assert pool.value_dim == 64
+    assert pool.values(0).dtype == np.uint8 and pool.values(0).shape == (8, 2, 8, 32)
+    assert pool.value_scales(0).shape == (8, 2, 8, 4)
+    query, key, value = random(9, 4, 32), random(9, 2, 32, seed=4), random(9, 2, 64, seed=5)
+    schedule = fovea.Schedule(query=(9, 4, 32), pool=pool, is_causal=True)
+    with pool.open() as sequence:
+        schedule.set(pool.step({sequence: 9}))
+        schedule.append(0, key, value)
+        found = schedule.run(query, 0)
+    kept_key = fovea.dequantize(*fovea.quantize(key))
+    kept_value = fovea.dequantize(*fovea.quantize(value, bits=4))
+    wanted = fovea.attention(query.swapaxes(0, 1)[None], kept_key.swapaxes(0, 1)[None], kept_value.swapaxes(0, 1)[None],
+                             is_causal=True)
+    close(found, wanted[0].swapaxes(0, 1))
+    with pytest.raises(fovea.BadArgument, match="key_dtype is uint8"):
+        fovea.KVPool(kv_heads=2, head_dim=32, positions=64, sequences=2, key_dtype="uint8")
+
+
 def make_paged(dtype="float32", **options):
     pool = fovea.KVPool(layers=2, kv_heads=2, head_dim=16, value_dim=12, positions=256, page_size=8, sequences=4, key_dtype=dtype)
     return pool, fovea.Schedule(query=(40, 4, 16), pool=pool, is_causal=True, **options)

@@ -9,7 +9,7 @@ import {
   LinearOptions, LinearPackOptions, MaskedSoftmaxOptions, MatmulPackOptions, MergeGradients, MhaGradients, MhaOptions,
   MhaParameters, MhaPlan, MhaRun, MhaWeights, NormGradients, PackedMatrix, Pages, Plan,
   PositionalEncodingOptions, Precision, PreparedKeys, PreparedKeysSizes, RmsNormOptions, RotaryFrequenciesOptions,
-  RotaryOptions, Quantized, RunOptions, Schedule, ScheduleLimits, ScheduleOptions, Score, ScoreKind, ScoresKind, Sequence, Status, Step,
+  RotaryOptions, Quantized, QuantizedFours, RunOptions, Schedule, ScheduleLimits, ScheduleOptions, Score, ScoreKind, ScoresKind, Sequence, Status, Step,
   StepTensors, Tensor, WeightLayout,
 } from 'fovea';
 
@@ -54,7 +54,7 @@ function tensors(): void {
   is<typeof narrow, Halves>();
   is<Half, 'f16' | 'bf16'>();
   is<'f16' | 'bf16', Half>();
-  const half: Half | undefined = narrow.dtype;
+  const half: Half | 'u8' | undefined = narrow.dtype;
   same([half, unit.dtype, [...unit.shape], unit.data.length], ['bf16', undefined, [2, 2], 4]);
   const strided = new Tensor(new Int32Array(8), [2, 2], { strides: [4, 1], offset: 1 });
   is<typeof strided.data, Int32Array>();
@@ -261,6 +261,9 @@ async function owners(context: Context): Promise<void> {
   const { q, scales }: Quantized = fovea.quantizeSync(unit);
   same([(await fovea.quantize(unit, { group: 2 })).scales.shape, q.data.length], [[2, 1], 4]);
   await both(fovea.dequantizeSync(q, scales), fovea.dequantize(q, scales, {}));
+  const wide = new fovea.Tensor(new Float32Array(64).fill(1), [2, 32]);
+  const fours: QuantizedFours = fovea.quantizeSync(wide, { bits: 4 });
+  same([(await fovea.quantize(wide, { bits: 4 })).q.shape, fours.q.dtype], [[2, 16], 'u8']);
   for (const one of [schedule, packedKeys, sequence, pool]) one.close();
 
   const score: Score = { kind: 'bilinear', weight: unit }, room: PreparedKeysSizes = { capacity: 4, queryDim: 2, keyDim: 2n };

@@ -11,7 +11,7 @@ from typing import Any, Literal, Unpack
 from mpi4py import MPI
 
 from .. import _fovea
-from ..arrays import Array, as_array, empty, shape_of
+from ..arrays import Array, as_array, empty, features_of, shape_of
 from ..attention import results
 from ..contexts import Context, options_of_context
 from ..errors import BadValue
@@ -240,7 +240,7 @@ def _laid_out(score, query, key, value, out, options, own):
     query_shape = shape_of(query, "query")
     key_len = (shape_of(key, "key")[-2:-1] or (0,))[0]
     if out is None:
-        out = empty(query_shape[:-1] + shape_of(value, "value")[-1:], query, key, value)
+        out = empty(query_shape[:-1] + features_of(value, options.get("value_scales")), query, key, value)
     members, outputs = read(options, query_shape, key_len, query)
     arguments = _fovea.Arguments(
         ("score", "fovea_score", options_of(score)), ("query", "tensor", query), ("key", "tensor", key),

@@ -78,7 +78,7 @@ pub use pools::{KvPool, Pages, Sequence};
 pub use prepared_keys::PreparedKeys;
 pub use schedules::{Schedule, SharedRun};
 pub use status::Status;
-pub use tensor::{Data, DataMut, Element, Slice, Tensor, TensorMut, View};
+pub use tensor::{Data, DataMut, Element, FourBits, Slice, Tensor, TensorMut, View};
 pub use weights::{MhaWeights, PackedMatrix};
 
 // The page's program, as a test.

@@ -232,7 +232,8 @@ impl Context {
         check(unsafe { sys::fovea_log_softmax(self.raw(), x.raw(), axis, x.raw()) })
     }
 
-    /// Rows as 8-bit numbers with a scale of 16 bits for each group of features, as many as `scales` has in a row.
+    /// Rows as 8-bit numbers with a scale of 16 bits for each group of features, as many as `scales` has in a row; or, into
+    /// [`FourBits`](crate::FourBits), as 4-bit numbers, with a scale and a least number for each group.
     pub fn quantize<'a>(
         &self,
         x: impl Into<Tensor<'a>>,
@@ -243,7 +244,7 @@ impl Context {
         check(unsafe { sys::fovea_quantize(self.raw(), x.raw(), out.raw(), scales.raw()) })
     }
 
-    /// What [`Context::quantize`] made, as numbers: `out = q scale`.
+    /// What [`Context::quantize`] made, as numbers: `out = q scale`, of 4 bits `out = q scale + least`.
     pub fn dequantize<'a>(
         &self,
         q: impl Into<Tensor<'a>>,

@@ -37,8 +37,8 @@ pub struct Sequence {
     length: AtomicUsize,
 }
 
-/// A layer's pages, to be written: `[P, Hkv, page, D]` and `[P, Hkv, page, Dv]`, with scales where they are of `i8`. Those of a
-/// pool, or of memory elsewhere.
+/// A layer's pages, to be written: `[P, Hkv, page, D]` and `[P, Hkv, page, Dv]`, with scales where they are of `i8`, or
+/// values of [`FourBits`](crate::FourBits), `[P, Hkv, page, Dv / 2]`. Those of a pool, or of memory elsewhere.
 pub struct Pages<'a> {
     pub keys: TensorMut<'a>,
     pub values: TensorMut<'a>,
@@ -168,7 +168,7 @@ impl KvPool {
         self.view(unsafe { sys::fovea_kv_pool_key_scales(self.shared.raw, number(layer)) })
     }
 
-    /// Likewise of values.
+    /// Likewise of values; of 4 bits `[P, Hkv, page, 2 Dv / group]`.
     pub fn value_scales(&self, layer: usize) -> Option<Tensor<'_>> {
         self.view(unsafe { sys::fovea_kv_pool_value_scales(self.shared.raw, number(layer)) })
     }

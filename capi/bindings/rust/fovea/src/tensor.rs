@@ -14,6 +14,11 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {
     const DTYPE: i32;
 }
 
+/// Two features of 4 bits in a byte, as values may be kept: what `U8` tensors are made of. A plain `u8` is a mask's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct FourBits(pub u8);
+
 /// A tensor that is read: a slice, a shape and strides in elements. Copying it copies the description alone.
 #[derive(Clone, Copy)]
 pub struct Tensor<'a> {

@@ -283,12 +283,46 @@ fn what_is_quantized_reads_back() {
     assert_ne!(back, [0.0; 128]);
 }
 
+#[cfg(feature = "half")]
+#[test]
+fn four_bits_read_back() {
+    use half::f16;
+    let context = Context::default();
+    let x = ramp(4 * 64, 5);
+    let (mut bytes, mut scales, mut back) = ([FourBits(0); 128], [f16::ZERO; 16], [0.0f32; 256]);
+    let q = TensorMut::new(&mut bytes, [4, 32]).unwrap();
+    let s = TensorMut::new(&mut scales, [4, 4]).unwrap();
+    context.quantize(Tensor::new(&x, [4, 64]).unwrap(), q, s).unwrap();
+    let (q, s) = (Tensor::new(&bytes, [4, 32]).unwrap(), Tensor::new(&scales, [4, 4]).unwrap());
+    context.dequantize(q, s, TensorMut::new(&mut back, [4, 64]).unwrap()).unwrap();
+    assert!(x.iter().zip(&back).all(|(x, back)| (x - back).abs() <= 2.1 / 30.0));
+    let (mut found, mut expected) = (vec![0.0f32; 256], vec![0.0f32; 256]);
+    let rows = Tensor::new(&x, [4, 64]).unwrap();
+    let options = AttentionOptions::new().value_scales(s);
+    context.sdpa(rows, rows, q, TensorMut::new(&mut found, [4, 64]).unwrap(), options).unwrap();
+    let values = Tensor::new(&back, [4, 64]).unwrap();
+    context.sdpa(rows, rows, values, TensorMut::new(&mut expected, [4, 64]).unwrap(), AttentionOptions::new()).unwrap();
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn pools_of_8_bits_have_scales() {
+    check_scaled_pool(Dtype::I8, 16, [2, H as i64, 4, 2], 0.02);
+}
+
+#[test]
+fn pools_of_4_bits_have_scales() {
+    check_scaled_pool(Dtype::U8, 32, [2, H as i64, 4, 2], 0.15);
+}
+
+// Keys of 8 bits, and values of a type.
+fn check_scaled_pool(values_dtype: Dtype, group: i64, value_scales: [i64; 4], off: f32) {
     let context = Context::default();
     let sizes = KvPoolSizes::new().layers(1).kv_heads(H as i64).head_dim(32).positions(8).page_size(4).sequences(1);
-    let mut pool = KvPool::new(&sizes.key_dtype(Dtype::I8).scale_group(16)).unwrap();
-    assert_eq!(pool.key_scales(0).unwrap().shape(), [2, H as i64, 4, 2]);
+    let sizes = sizes.key_dtype(Dtype::I8).value_dtype(values_dtype).scale_group(group);
+    let mut pool = KvPool::new(&sizes).unwrap();
+    assert_eq!(pool.key_scales(0).unwrap().shape(), [2, H as i64, 4, 32 / group]);
+    assert_eq!(pool.value_scales(0).unwrap().shape(), value_scales);
     let rows = Tensor::shape_only::<f32>([5, H, 32]).unwrap();
     let options = AttentionOptions::new().key_scales(pool.key_scales(0).unwrap());
     let options = options.value_scales(pool.value_scales(0).unwrap());
@@ -310,5 +344,5 @@ fn pools_of_8_bits_have_scales() {
     let heads = |x| Tensor::strided(x, 0, [1, H, 5, 32], strides).unwrap();
     let out = TensorMut::strided(&mut expected, 0, [1, H, 5, 32], strides).unwrap();
     context.sdpa(heads(&query), heads(&key), heads(&value), out, AttentionOptions::new()).unwrap();
-    assert!(found.iter().zip(&expected).all(|(found, expected)| (found - expected).abs() < 0.02));
+    assert!(found.iter().zip(&expected).all(|(found, expected)| (found - expected).abs() < off));
 }

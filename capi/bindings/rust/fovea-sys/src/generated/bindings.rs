@@ -365,7 +365,7 @@ pub struct fovea_attention_options {
     pub precision: i32,
     /// F16 [B,Hkv,K,D/group], rank as key's, given exactly if key is I8: feature d of a key is its number times scale d / group. group: a multiple of 16, or D (any D)
     pub key_scales: *const fovea_tensor,
-    /// F16 [B,Hkv,K,Dv/group], likewise for value
+    /// F16 [B,Hkv,K,Dv/group], likewise for value; of U8 [B,Hkv,K,2 Dv/group], group a multiple of 32: a scale and a least number for each group
     pub value_scales: *const fovea_tensor,
 }
 
@@ -667,7 +667,7 @@ pub struct fovea_append_options {
     pub rotary: *const fovea_rotary_options,
     /// output: the scales of I8 key_pages, as the schedule was made with; else NULL
     pub key_scales: *const fovea_tensor,
-    /// likewise of value_pages
+    /// likewise of I8 or U8 value_pages
     pub value_scales: *const fovea_tensor,
 }
 
@@ -701,9 +701,9 @@ pub struct fovea_kv_pool_sizes {
     pub sequences: i64,
     /// FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; 0: FOVEA_F32
     pub key_dtype: fovea_dtype,
-    /// likewise; 0: key_dtype
+    /// likewise, or FOVEA_U8: 4 bits, of value_dim a multiple of 32; 0: key_dtype
     pub value_dtype: fovea_dtype,
-    /// features that share a scale, of I8: a multiple of 16 that divides head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8
+    /// features that share a scale, of I8 or U8: a multiple of 16, with U8 of 32, that divides head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8 and U8
     pub scale_group: i64,
 }
 
@@ -1003,7 +1003,7 @@ pub struct fovea_mha_options {
     /// this layer's pages, of a schedule that was made for pages: projected keys and values are appended to them as fovea_schedule_append does, then attended
     pub key_pages: *const fovea_tensor,
     pub value_pages: *const fovea_tensor,
-    /// of pages of I8; else NULL
+    /// of pages of I8, or U8; else NULL
     pub key_scales: *const fovea_tensor,
     pub value_scales: *const fovea_tensor,
 }
@@ -1326,6 +1326,9 @@ extern "C" {
     /// share a head, where both are I8, D and Dv are multiples of 64, scales are of a row, of half of it, or of groups of 16, 32 or a
     /// multiple of 64 whose number is a multiple of 4, and the processor has products of bytes (AVX-512-VNNI and VBMI), query is
     /// rounded to 2^-16 of its row's largest number, and weight times scale to 2^-16 of the largest of any 192 keys.
+    /// Value may as well be U8 [B,Hkv,K,Dv/2], two features of 4 bits in each as fovea_quantize lays them, with value_scales, beside
+    /// a key of any type; Dv is then a multiple of 32. A number of 4 bits times its group's scale plus its least number is what it
+    /// stands for, rounded once to F32, and read as numbers of I8 are; there are no products of bytes with it. Keys have no 4 bits.
     /// Scratch memory comes from the context; see fovea_plan for none.
     /// ```
     pub fn fovea_sdpa(
@@ -1485,6 +1488,13 @@ extern "C" {
     /// group, which the size of scales' last axis says, is a multiple of 16, or D. A number is off by at most 0.5001 of its group's
     /// scale. A group of zeros has scale 0. One with NaN or infinity has scale NaN and numbers 0, so that all of it reads back as
     /// NaN. Numbers beyond 127 times F16's largest number, 8.3e6, are cut to that. All instruction sets give the same bits.
+    /// Or as 4-bit numbers, as fovea_attention takes values, with a scale and a least number for each group:
+    ///   out U8 [...,D/2], scales F16 [...,2 D/group]: pairs of scale and least; D and group are multiples of 32
+    ///   least = min x of the group, rounded down to F16;  scale = (max x - least) / 15, rounded up to F16
+    ///   number = (x - least) (1 / scale), rounded to nearest, ties to even
+    /// Byte i of 16 that hold 32 features has feature i in its low four bits and feature 16 + i in its high ones. A number is off by
+    /// at most 0.5001 of its group's scale; a group of one number that F16 has is exact. Of a group with NaN or infinity the scale
+    /// is NaN, least and numbers are 0. Numbers below -65504 are cut to that, and those above least + 15 times 65504 to that.
     /// ```
     pub fn fovea_quantize(
         context: *const fovea_context,
@@ -1494,6 +1504,8 @@ extern "C" {
     ) -> fovea_status;
     /// And back: out = q scale, of q I8 [...,D] and scales F16 [...,D/group] as fovea_quantize leaves them, or any; out F of q's
     /// shape. Rounded once, as out's type asks; of a finite scale, past F16's largest number to that.
+    /// Of q U8 [...,D/2] and scales F16 [...,2 D/group], out F [...,D]: least + scale number, rounded once to float32, then as out's
+    /// type asks.
     pub fn fovea_dequantize(
         context: *const fovea_context,
         q: *const fovea_tensor,
@@ -1504,8 +1516,8 @@ extern "C" {
     /// [B,H,Q,Dq]. score NULL: the scaled dot product. A score function's parameters may as well be F16 or BF16, in any mix, but
     /// sigmas: the bits that F32 parameters of these numbers give (unless "amx" would project those on tiles). But where a weight
     /// and the rows it projects are BF16, of an even number of features, and the processor has products of that, their sums are
-    /// as exact as float32's in another order, and subnormal numbers count as 0 in them. Keys and values of I8 are for the scaled
-    /// dot product and BILINEAR, which then projects queries; its key_scales have the groups of Dk.
+    /// as exact as float32's in another order, and subnormal numbers count as 0 in them. Keys and values of I8, and values of
+    /// U8, are for the scaled dot product and BILINEAR, which then projects queries; its key_scales have the groups of Dk.
     pub fn fovea_attention(
         context: *const fovea_context,
         score: *const fovea_score,
@@ -1681,7 +1693,7 @@ extern "C" {
     ///   key_pages, value_pages: the layer's pages, as the schedule was made with
     ///   value and value_pages may both be NULL: latent attention, whose values are the first Dv features of keys' rows: value was
     ///   planned as a view of key's memory, and a run has one pointer for both
-    /// Kept bit by bit where the types are the same, rounded once to another F type, to nearest, ties to even; and to I8 as
+    /// Kept bit by bit where the types are the same, rounded once to another F type, to nearest, ties to even; and to I8 or U8 as
     /// fovea_quantize does. A sequence must have as many keys as tokens, and two sequences must not write into one page:
     /// FOVEA_BAD_VALUE. options may be NULL. Scratch memory, for keys that are turned, comes from the context.
     /// ```
@@ -1732,15 +1744,17 @@ extern "C" {
         tokens: *const fovea_tensor,
         step: *mut fovea_step,
     ) -> fovea_status;
-    /// A layer's keys as [P,Hkv,page,D], or its values as [P,Hkv,page,Dv]: what a schedule is made with. A layer out of range, or
-    /// NULL: a tensor of rank -1.
+    /// A layer's keys as [P,Hkv,page,D], or its values as [P,Hkv,page,Dv], of U8 as [P,Hkv,page,Dv / 2]: what a schedule is made with.
+    /// A layer out of range, or NULL: a tensor of rank -1.
     pub fn fovea_kv_pool_keys(pool: *const fovea_kv_pool, layer: i64) -> fovea_tensor;
-    /// A layer's keys as [P,Hkv,page,D], or its values as [P,Hkv,page,Dv]: what a schedule is made with. A layer out of range, or
-    /// NULL: a tensor of rank -1.
+    /// A layer's keys as [P,Hkv,page,D], or its values as [P,Hkv,page,Dv], of U8 as [P,Hkv,page,Dv / 2]: what a schedule is made with.
+    /// A layer out of range, or NULL: a tensor of rank -1.
     pub fn fovea_kv_pool_values(pool: *const fovea_kv_pool, layer: i64) -> fovea_tensor;
-    /// The scales of a layer of I8, F16 [P,Hkv,page,D / group] and [P,Hkv,page,Dv / group]. Of another type: a tensor of rank -1.
+    /// The scales of a layer of I8, F16 [P,Hkv,page,D / group] and [P,Hkv,page,Dv / group]; of values of U8 [P,Hkv,page,2 Dv / group].
+    /// Of another type: a tensor of rank -1.
     pub fn fovea_kv_pool_key_scales(pool: *const fovea_kv_pool, layer: i64) -> fovea_tensor;
-    /// The scales of a layer of I8, F16 [P,Hkv,page,D / group] and [P,Hkv,page,Dv / group]. Of another type: a tensor of rank -1.
+    /// The scales of a layer of I8, F16 [P,Hkv,page,D / group] and [P,Hkv,page,Dv / group]; of values of U8 [P,Hkv,page,2 Dv / group].
+    /// Of another type: a tensor of rank -1.
     pub fn fovea_kv_pool_value_scales(pool: *const fovea_kv_pool, layer: i64) -> fovea_tensor;
     /// Positions of a sequence, the dropped ones included; -1 for what is none.
     pub fn fovea_kv_pool_length(pool: *const fovea_kv_pool, sequence: i64) -> i64;
@@ -1969,7 +1983,7 @@ extern "C" {
     ///
     /// A key that a query does not attend gets nothing from it, and the other way round, whatever they hold; rows with nothing to
     /// attend have no gradient, under any policy of empty rows. NaN that is attended reaches the gradients that depend on it.
-    /// Keys and values of I8 have none: FOVEA_BAD_DTYPE.
+    /// Keys and values of I8, and values of U8, have none: FOVEA_BAD_DTYPE.
     pub fn fovea_attention_backward(
         context: *const fovea_context,
         score: *const fovea_score,

@@ -37,3 +37,7 @@ unsafe impl Element for u8 {
 unsafe impl Element for i8 {
     const DTYPE: i32 = sys::FOVEA_I8;
 }
+
+unsafe impl Element for crate::tensor::FourBits {
+    const DTYPE: i32 = sys::FOVEA_U8;
+}

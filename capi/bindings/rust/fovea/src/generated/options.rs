@@ -14,8 +14,8 @@ fn given_size(size: Option<i64>, name: &str) -> Result<i64> {
     Ok(size.unwrap_or(0))
 }
 
-/// Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales (fovea_quantize);
-/// there is no operation yet that takes U8, F8_E4M3 or F8_E5M2.
+/// Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales (fovea_quantize), and
+/// U8 as such values, of two features of 4 bits each; there is no operation yet that takes F8_E4M3 or F8_E5M2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Dtype {
@@ -331,7 +331,7 @@ impl<'a> AttentionOptions<'a> {
         self
     }
 
-    /// F16 [B,Hkv,K,Dv/group], likewise for value
+    /// F16 [B,Hkv,K,Dv/group], likewise for value; of U8 [B,Hkv,K,2 Dv/group], group a multiple of 32: a scale and a least number for each group
     pub fn value_scales(mut self, value_scales: impl Into<Tensor<'a>>) -> Self {
         self.value_scales = Some(value_scales.into());
         self
@@ -871,7 +871,7 @@ impl<'a> AppendOptions<'a> {
         self
     }
 
-    /// likewise of value_pages
+    /// likewise of I8 or U8 value_pages
     pub fn value_scales(mut self, value_scales: impl Into<TensorMut<'a>>) -> Self {
         self.value_scales = Some(value_scales.into());
         self
@@ -958,13 +958,13 @@ impl KvPoolSizes {
         self
     }
 
-    /// likewise; 0: key_dtype
+    /// likewise, or FOVEA_U8: 4 bits, of value_dim a multiple of 32; 0: key_dtype
     pub fn value_dtype(mut self, value_dtype: Dtype) -> Self {
         self.value_dtype = Some(value_dtype);
         self
     }
 
-    /// features that share a scale, of I8: a multiple of 16 that divides head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8
+    /// features that share a scale, of I8 or U8: a multiple of 16, with U8 of 32, that divides head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8 and U8
     pub fn scale_group(mut self, scale_group: i64) -> Self {
         self.scale_group = Some(scale_group);
         self
@@ -1739,7 +1739,7 @@ impl<'a> MhaOptions<'a> {
         self
     }
 
-    /// of pages of I8; else NULL
+    /// of pages of I8, or U8; else NULL
     pub fn key_scales(mut self, key_scales: impl Into<TensorMut<'a>>) -> Self {
         self.key_scales = Some(key_scales.into());
         self

@@ -25,7 +25,7 @@ public final class Fovea {
   }
 
   public static Tensor sdpa(Tensor query, Tensor key, Tensor value, AttentionOptions options) {
-    Tensor out = Tensor.zeros(query.dtype, query.withLast(value.last()));
+    Tensor out = Tensor.zeros(query.dtype, query.withLast(value.features()));
     sdpa(null, query, key, value, out, options);
     return out;
   }
@@ -41,7 +41,7 @@ public final class Fovea {
 
   /** Attention with any score function; score null: the scaled dot product. */
   public static Tensor attention(Score score, Tensor query, Tensor key, Tensor value, AttentionOptions options) {
-    Tensor out = Tensor.zeros(query.dtype, query.withLast(value.last()));
+    Tensor out = Tensor.zeros(query.dtype, query.withLast(value.features()));
     attention(null, score, query, key, value, out, options);
     return out;
   }
@@ -240,7 +240,7 @@ public final class Fovea {
     }
   }
 
-  /** Rows of 8-bit numbers, and their scales. */
+  /** Rows of 8-bit or 4-bit numbers, and their scales. */
   public record Quantized(Tensor numbers, Tensor scales) {}
 
   /** 8-bit numbers with a scale of 16 bits for so many features each, a multiple of 16 or all of a row's. */
@@ -253,6 +253,16 @@ public final class Fovea {
     return made;
   }
 
+  /** 4-bit numbers, two in each of U8, with a scale and a least number for so many features each, a multiple of 32. */
+  public static Quantized quantizeInFourBits(Tensor x, long group) {
+    if (group < 1 || x.last() % group != 0)
+      throw new FoveaException(Status.BAD_VALUE, "group is " + group + ", expected one that divides " + x.last());
+    Quantized made = new Quantized(
+        Tensor.zeros(Dtype.U8, x.withLast(x.last() / 2)), Tensor.zeros(Dtype.F16, x.withLast(2 * (x.last() / group))));
+    quantize(null, x, made.numbers, made.scales);
+    return made;
+  }
+
   public static void quantize(Context context, Tensor x, Tensor out, Tensor scales) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out), s = call.out(scales);
@@ -260,9 +270,9 @@ public final class Fovea {
     }
   }
 
-  /** What quantize made as numbers, float32: each times its group's scale. */
+  /** What quantize made as numbers, float32: each times its group's scale, of 4 bits plus its least number. */
   public static Tensor dequantize(Tensor q, Tensor scales) {
-    Tensor out = Tensor.zeros(Dtype.F32, q.shape);
+    Tensor out = Tensor.zeros(Dtype.F32, q.withLast(q.features()));
     dequantize(null, q, scales, out);
     return out;
   }

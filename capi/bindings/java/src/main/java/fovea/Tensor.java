@@ -209,6 +209,11 @@ public final class Tensor {
     return sizes;
   }
 
+  /** Features of a row: two in each of U8, which are numbers of 4 bits. */
+  long features() {
+    return dtype == Dtype.U8 ? 2 * last() : last();
+  }
+
   long last() {
     return shape.length == 0 ? 0 : shape[shape.length - 1];
   }

@@ -275,8 +275,18 @@ final class ServingTest {
   }
 
   static void poolsOf8BitsHaveScales() {
+    checkScaledPool(Dtype.I8, 16, 0.02);
+  }
+
+  static void poolsOf4BitsHaveScales() {
+    checkScaledPool(Dtype.U8, 32, 0.15);
+  }
+
+  // Keys of 8 bits, and values of a type.
+  private static void checkScaledPool(Dtype values, int group, double off) {
     KvPoolSizes sizes = new KvPoolSizes().layers(1).kvHeads(1).headDim(32).positions(8).pageSize(4).sequences(1);
-    try (KvPool pool = KvPool.of(sizes.keyDtype(Dtype.I8).scaleGroup(16)); KvSequence sequence = pool.open()) {
+    sizes.keyDtype(Dtype.I8).valueDtype(values).scaleGroup(group);
+    try (KvPool pool = KvPool.of(sizes); KvSequence sequence = pool.open()) {
       Pages pages = pool.pages(0);
       Tensor rows = Tensor.shapeOnly(Dtype.F32, 5, 1, 32);
       AttentionOptions options =
@@ -295,7 +305,7 @@ final class ServingTest {
                          .out(found));
       }
       Tensor whole = Tensor.of(x, 5, 32);
-      near(found, Fovea.sdpa(whole, whole, whole).toFloats(), 0.02);
+      near(found, Fovea.sdpa(whole, whole, whole).toFloats(), off);
     }
   }
 
@@ -305,5 +315,11 @@ final class ServingTest {
     near(Fovea.dequantize(made.numbers(), made.scales()).toFloats(), x.toFloats(), 0.51 / 127);
     same(Arrays.toString(made.scales().shape()), "[2, 2]");
     refused(Status.BAD_VALUE, () -> Fovea.quantize(x, 24), "group");
+    Fovea.Quantized fours = Fovea.quantizeInFourBits(x, 32);
+    Tensor back = Fovea.dequantize(fours.numbers(), fours.scales());
+    near(back.toFloats(), x.toFloats(), 2.1 / 30);
+    same(Arrays.toString(fours.numbers().shape()), "[2, 16]");
+    AttentionOptions options = new AttentionOptions().valueScales(fours.scales());
+    near(Fovea.sdpa(x, x, fours.numbers(), options).toFloats(), Fovea.sdpa(x, x, back).toFloats(), 0);
   }
 }

@@ -29,7 +29,7 @@ public final class AppendOptions {
     return this;
   }
 
-  /** likewise of value_pages */
+  /** likewise of I8 or U8 value_pages */
   public AppendOptions valueScales(Tensor valueScales) {
     this.valueScales = valueScales;
     return this;

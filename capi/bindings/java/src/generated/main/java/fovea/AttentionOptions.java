@@ -229,7 +229,10 @@ public final class AttentionOptions {
     return this;
   }
 
-  /** F16 [B,Hkv,K,Dv/group], likewise for value */
+  /**
+   * F16 [B,Hkv,K,Dv/group], likewise for value; of U8 [B,Hkv,K,2 Dv/group], group a multiple of 32: a scale and a
+   * least number for each group
+   */
   public AttentionOptions valueScales(Tensor valueScales) {
     this.valueScales = valueScales;
     return this;

@@ -4,7 +4,8 @@ package fovea;
 
 /**
  * Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales
- * (fovea_quantize); there is no operation yet that takes U8, F8_E4M3 or F8_E5M2.
+ * (fovea_quantize), and U8 as such values, of two features of 4 bits each; there is no operation yet that takes
+ * F8_E4M3 or F8_E5M2.
  */
 public enum Dtype {
   /** IEEE binary32 */

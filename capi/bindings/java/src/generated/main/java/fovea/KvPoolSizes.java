@@ -74,15 +74,15 @@ public final class KvPoolSizes {
     return this;
   }
 
-  /** likewise; 0: key_dtype */
+  /** likewise, or FOVEA_U8: 4 bits, of value_dim a multiple of 32; 0: key_dtype */
   public KvPoolSizes valueDtype(Dtype valueDtype) {
     this.valueDtype = valueDtype;
     return this;
   }
 
   /**
-   * features that share a scale, of I8: a multiple of 16 that divides head_dim and value_dim, or 0: 32 where that
-   * divides them, else whole rows. 0 without I8
+   * features that share a scale, of I8 or U8: a multiple of 16, with U8 of 32, that divides head_dim and
+   * value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8 and U8
    */
   public KvPoolSizes scaleGroup(long scaleGroup) {
     if (scaleGroup == 0) throw new FoveaException(Status.BAD_VALUE, "scaleGroup is 0, expected at least 1");

@@ -75,7 +75,7 @@ public final class MhaOptions {
     return this;
   }
 
-  /** of pages of I8; else NULL */
+  /** of pages of I8, or U8; else NULL */
   public MhaOptions keyScales(Tensor keyScales) {
     this.keyScales = keyScales;
     return this;
