@@ -1,6 +1,7 @@
 // Benchmarks of key/value pools, kv_append/f32/<shape>/<instruction set>/t<threads> and kv_fork/f32/..., of a model with 8
 // key/value heads of 128 features (Llama 3 8B); a few of them in bfloat16, kv_append/bf16/... (given as such), and one whose
-// float32 keys and values are kept as float16. kv_append_i8/bf16/... keeps bfloat16 in 8 bits, a scale for 32 features.
+// float32 keys and values are kept as float16. kv_append_i8/bf16/... keeps bfloat16 in 8 bits, a scale for 32 features,
+// kv_append_i8u4/bf16/... values in 4.
 //
 // kv_append is a step: room in the pool, the schedule set, one layer's keys and values written. What bounds it: memory. A step
 // of decoding writes a row of each head to a place of its own, far from the next, and waits for each; the limit shown is memcpy
@@ -21,9 +22,11 @@ constexpr int64_t kv_heads = 8, head_dim = 128, row_elements = 2 * kv_heads * he
 constexpr int64_t scale_group = 32;
 constexpr int64_t append_capacity = 4096, fork_length = 2040, page_size = 64;
 
-// A position's, of all heads.
+// A position's, of all heads. U8: keys of 8 bits, values of 4.
 int64_t row_bytes(fovea_dtype dtype) {
-  if (dtype == FOVEA_I8) return row_elements + row_elements / scale_group * 2;
+  const int64_t in_bytes = row_elements + row_elements / scale_group * 2;
+  if (dtype == FOVEA_I8) return in_bytes;
+  if (dtype == FOVEA_U8) return in_bytes / 2 + row_elements / 4 + row_elements / scale_group * 2;
   return row_elements * static_cast<int64_t>(element_bytes(dtype));
 }
 
@@ -55,8 +58,9 @@ class PoolCall {
     sizes.positions = 2 * s.sequences * s.capacity;
     sizes.page_size = page_size;
     sizes.sequences = 2 * s.sequences;
-    sizes.key_dtype = s.kept;
-    if (s.kept == FOVEA_I8) sizes.scale_group = scale_group;
+    sizes.key_dtype = s.kept == FOVEA_U8 ? FOVEA_I8 : s.kept;
+    sizes.value_dtype = s.kept;
+    if (scaled()) sizes.scale_group = scale_group;
     fovea_kv_pool *pool = nullptr;
     check(fovea_kv_pool_create(&sizes, &pool));
     pool_.reset(pool);
@@ -109,7 +113,7 @@ class PoolCall {
   }
 
  private:
-  bool scaled() const { return shape_.kept == FOVEA_I8; }
+  bool scaled() const { return shape_.kept == FOVEA_I8 || shape_.kept == FOVEA_U8; }
   fovea_tensor rows() const {
     return tensor(rows_.data(), {shape_.sequences * shape_.count, kv_heads, head_dim}, shape_.given);
   }
@@ -155,9 +159,10 @@ struct AppendCase {
   int64_t batch, count;
   fovea_dtype dtype = FOVEA_F32;  // as which it is named
   bool narrows = false;           // given as float32
-  bool scaled = false;            // kept in 8 bits
+  int bits = 0;                   // kept in 8, or values in 4; 0: as they are named
   fovea_dtype given() const { return narrows ? FOVEA_F32 : dtype; }
-  fovea_dtype kept() const { return scaled ? FOVEA_I8 : dtype; }
+  fovea_dtype kept() const { return bits == 4 ? FOVEA_U8 : bits == 8 ? FOVEA_I8 : dtype; }
+  const char *operation() const { return bits == 4 ? "kv_append_i8u4" : bits == 8 ? "kv_append_i8" : "kv_append"; }
   // Read and written.
   double bytes() const { return static_cast<double>(batch * count * (row_bytes(given()) + row_bytes(kept()))); }
 };
@@ -206,7 +211,8 @@ void add_kv_pool(Cases *list) {
                                        {"llama8b_batch_step", 16, 1, FOVEA_BF16},
                                        {"llama8b_prompt", 1, 1024, FOVEA_BF16},
                                        {"llama8b_prompt_of_f32", 1, 1024, FOVEA_F16, true},
-                                       {"llama8b_prompt", 1, 1024, FOVEA_BF16, false, true}};
+                                       {"llama8b_prompt", 1, 1024, FOVEA_BF16, false, 8},
+                                       {"llama8b_prompt", 1, 1024, FOVEA_BF16, false, 4}};
   static const ForkCase forks[] = {{"llama8b_4_beams_from_1", {2, 2, 2, 2}, 3},
                                    {"llama8b_4_beams_from_2", {1, 1, 2, 2}, 2},
                                    {"llama8b_4_beams_from_1", {2, 2, 2, 2}, 3, FOVEA_BF16}};
@@ -223,8 +229,8 @@ void add_kv_pool(Cases *list) {
                      .prepare = [&what, prepare_it](const Variant &variant) { return prepare_it(what, variant); }});
   };
   for (const AppendCase &what : appends)
-    add(what.scaled ? "kv_append_i8" : "kv_append", what,
-        {{"batch", what.batch}, {"count", what.count}, {"capacity", append_capacity}}, prepare_append);
+    add(what.operation(), what, {{"batch", what.batch}, {"count", what.count}, {"capacity", append_capacity}},
+        prepare_append);
   for (const ForkCase &what : forks)
     add("kv_fork", what, {{"source", what.source}, {"length", fork_length}}, prepare_fork);
 }

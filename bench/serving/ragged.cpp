@@ -9,8 +9,9 @@
 //     kernel can reach of it). Tiles on the diagonal are computed in full.
 //   shared_16: sixteen steps whose pages are the same for 4096 positions, with invariant queries. Their bytes are read once; the
 //     arithmetic of 64 rows is the larger where there are no tiles for it.
-//   I8 (ragged/i8/...): queries in bfloat16, keys and values of 8 bits with a scale for 32 features: 34 bytes where bfloat16 has
-//     64.
+//   8 bits (ragged_i8/...): queries in bfloat16, keys and values of 8 bits with a scale for 32 features: 34 bytes where bfloat16
+//     has 64.
+//   4 bits (ragged_i8u4/...): likewise, but values of 4 bits: 20 bytes.
 //   Setting a step copies page ids and writes a task's entry: nanoseconds each. Only time is reported.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -32,8 +33,8 @@ struct RaggedCase {
   const char *name;
   std::vector<Sequence> sequences;
   int64_t heads, kv_heads, dim;
-  fovea_dtype dtype;  // of queries
-  fovea_dtype kept;   // of keys and values
+  fovea_dtype dtype;       // of queries
+  fovea_dtype key, value;  // as they are kept
   Bound bound;
   int64_t shared = 0;  // positions that all sequences have in common
   uint32_t flags = FOVEA_CAUSAL;
@@ -43,14 +44,21 @@ constexpr int64_t page_size = 128, scale_group = 32;
 
 int64_t pages_of(int64_t positions) { return (positions + page_size - 1) / page_size; }
 
-double bytes_of_element(fovea_dtype kept) {
+// Features that an element is, and scales that a group has.
+int64_t in_each(fovea_dtype kept) { return kept == FOVEA_U8 ? 2 : 1; }
+
+double bytes_of_feature(fovea_dtype kept) {
+  if (kept == FOVEA_U8) return 0.5 + 4.0 / scale_group;
   return kept == FOVEA_I8 ? 1.0 + 2.0 / scale_group : static_cast<double>(element_bytes(kept));
 }
+
+bool has_scales(fovea_dtype kept) { return kept == FOVEA_I8 || kept == FOVEA_U8; }
 
 double read_bytes(const RaggedCase &what) {
   double positions = static_cast<double>(what.shared);
   for (const Sequence &s : what.sequences) positions += static_cast<double>(s.key_len - what.shared);
-  return positions * static_cast<double>(what.kv_heads * 2 * what.dim) * bytes_of_element(what.kept);
+  const double of_both = bytes_of_feature(what.key) + bytes_of_feature(what.value);
+  return positions * static_cast<double>(what.kv_heads * what.dim) * of_both;
 }
 
 double causal_flops(const RaggedCase &what) {
@@ -76,10 +84,10 @@ struct RaggedData {
         tokens(add_sequences()),
         query(normals(tokens * c.heads * c.dim, c.dtype)),
         out(zeros(tokens * c.heads * c.dim, c.dtype)),
-        key(pages()),
-        value(pages()),
-        key_scales(scales()),
-        value_scales(scales()),
+        key(pages(c.key)),
+        value(pages(c.value)),
+        key_scales(scales(c.key)),
+        value_scales(scales(c.value)),
         region(key.data(), key.bytes()) {}
 
   int64_t add_sequences() {
@@ -102,13 +110,14 @@ struct RaggedData {
     return all;
   }
 
-  Buffer pages() const {
-    const int64_t elements = page_count * what.kv_heads * page_size * what.dim;
-    return what.kept == FOVEA_I8 ? normals(elements / 4) : normals(elements, what.kept);
+  Buffer pages(fovea_dtype kept) const {
+    const int64_t elements = page_count * what.kv_heads * page_size * what.dim / in_each(kept);
+    return has_scales(kept) ? normals(elements / 4) : normals(elements, kept);
   }
-  Buffer scales() const {
-    if (what.kept != FOVEA_I8) return Buffer();
-    Buffer made(static_cast<size_t>(page_count * what.kv_heads * page_size * what.dim / scale_group * 2));
+  Buffer scales(fovea_dtype kept) const {
+    if (!has_scales(kept)) return Buffer();
+    const int64_t groups = page_count * what.kv_heads * page_size * what.dim / scale_group;
+    Buffer made(static_cast<size_t>(groups * in_each(kept) * 2));
     std::fill_n(static_cast<uint16_t *>(made.data()), made.bytes() / 2, uint16_t{0x2000});  // 2^-7
     return made;
   }
@@ -128,16 +137,15 @@ class RaggedCall {
     const auto pages = [&](const Buffer &memory, int64_t row, fovea_dtype dtype) {
       return tensor(memory.data(), {data_->page_count, c.kv_heads, page_size, row}, dtype);
     };
-    const fovea_tensor key = pages(data_->key, c.dim, c.kept), value = pages(data_->value, c.dim, c.kept);
+    const fovea_tensor key = pages(data_->key, c.dim, c.key),
+                       value = pages(data_->value, c.dim / in_each(c.value), c.value);
     const fovea_tensor key_scales = pages(data_->key_scales, c.dim / scale_group, FOVEA_F16);
-    const fovea_tensor value_scales = pages(data_->value_scales, c.dim / scale_group, FOVEA_F16);
+    const fovea_tensor value_scales = pages(data_->value_scales, c.dim / scale_group * in_each(c.value), FOVEA_F16);
     fovea_attention_options options{};
     options.struct_size = sizeof options;
     options.flags = c.flags;
-    if (c.kept == FOVEA_I8) {
-      options.key_scales = &key_scales;
-      options.value_scales = &value_scales;
-    }
+    if (has_scales(c.key)) options.key_scales = &key_scales;
+    if (has_scales(c.value)) options.value_scales = &value_scales;
     fovea_schedule_limits limits{};
     limits.struct_size = sizeof limits;
     limits.sequences = static_cast<int64_t>(c.sequences.size());
@@ -152,10 +160,8 @@ class RaggedCall {
     buffers_.key = key.data;
     buffers_.value = value.data;
     buffers_.out = out.data;
-    if (c.kept == FOVEA_I8) {
-      buffers_.key_scales = key_scales.data;
-      buffers_.value_scales = value_scales.data;
-    }
+    buffers_.key_scales = has_scales(c.key) ? key_scales.data : nullptr;
+    buffers_.value_scales = has_scales(c.value) ? value_scales.data : nullptr;
   }
 
   void set() {
@@ -240,25 +246,30 @@ std::vector<RaggedCase> make_cases() {
       {"steps_32", ragged_steps(32, 4096)},
       {"drafts_4x4", std::vector<Sequence>(4, {4, 2048})}};
   std::vector<RaggedCase> cases;
-  for (const auto &[query, kept] :
-       {std::pair<fovea_dtype, fovea_dtype>{FOVEA_F32, FOVEA_F32}, {FOVEA_BF16, FOVEA_BF16}, {FOVEA_BF16, FOVEA_I8}}) {
+  const struct {
+    fovea_dtype query, key, value;
+  } types[] = {{FOVEA_F32, FOVEA_F32, FOVEA_F32},
+               {FOVEA_BF16, FOVEA_BF16, FOVEA_BF16},
+               {FOVEA_BF16, FOVEA_I8, FOVEA_I8},
+               {FOVEA_BF16, FOVEA_I8, FOVEA_U8}};
+  for (const auto &[query, key, value] : types) {
     for (const auto &[name, sequences] : steps)
-      cases.push_back({name, sequences, 32, 8, 128, query, kept, Bound::bytes});
-    cases.push_back({"steps_one_row", steps[1].second, 8, 8, 128, query, kept, Bound::bytes});
-    cases.push_back({"prompt_2048", {{2048, 2048}}, 32, 8, 128, query, kept, Bound::flops});
-    cases.push_back({"mixed", mixed(), 32, 8, 128, query, kept, Bound::flops});
-    cases.push_back({"prompts_64", prompts(64, 16, 2048), 12, 12, 64, query, kept, Bound::flops});
-    cases.push_back({"shared_16", std::vector<Sequence>(16, {1, 4100}), 32, 8, 128, query, kept, Bound::bytes, 4096,
-                     FOVEA_CAUSAL | FOVEA_QUERY_INVARIANT});
-    cases.push_back(
-        {"shared_1", {{1, 4100}}, 32, 8, 128, query, kept, Bound::bytes, 4096, FOVEA_CAUSAL | FOVEA_QUERY_INVARIANT});
+      cases.push_back({name, sequences, 32, 8, 128, query, key, value, Bound::bytes});
+    cases.push_back({"steps_one_row", steps[1].second, 8, 8, 128, query, key, value, Bound::bytes});
+    cases.push_back({"prompt_2048", {{2048, 2048}}, 32, 8, 128, query, key, value, Bound::flops});
+    cases.push_back({"mixed", mixed(), 32, 8, 128, query, key, value, Bound::flops});
+    cases.push_back({"prompts_64", prompts(64, 16, 2048), 12, 12, 64, query, key, value, Bound::flops});
+    const uint32_t invariant = FOVEA_CAUSAL | FOVEA_QUERY_INVARIANT;
+    cases.push_back({"shared_16", std::vector<Sequence>(16, {1, 4100}), 32, 8, 128, query, key, value, Bound::bytes,
+                     4096, invariant});
+    cases.push_back({"shared_1", {{1, 4100}}, 32, 8, 128, query, key, value, Bound::bytes, 4096, invariant});
   }
   return cases;
 }
 
 Case describe(const RaggedCase &what) {
   Case one;
-  one.operation = what.kept == FOVEA_I8 ? "ragged_i8" : "ragged";
+  one.operation = what.value == FOVEA_U8 ? "ragged_i8u4" : what.value == FOVEA_I8 ? "ragged_i8" : "ragged";
   one.model = what.name;
   one.dtype = what.dtype;
   one.on_amx = what.dtype == FOVEA_BF16;
@@ -278,8 +289,8 @@ void add_ragged(Cases *list) {
   static const std::vector<RaggedCase> ragged = make_cases();
   for (const RaggedCase &what : ragged) list->push_back(describe(what));
   static const RaggedCase sets[] = {
-      {"steps_64", ragged_steps(64, 4096), 32, 8, 128, FOVEA_F32, FOVEA_F32, Bound::none},
-      {"prompts_64", prompts(64, 16, 2048), 12, 12, 64, FOVEA_F32, FOVEA_F32, Bound::none}};
+      {"steps_64", ragged_steps(64, 4096), 32, 8, 128, FOVEA_F32, FOVEA_F32, FOVEA_F32, Bound::none},
+      {"prompts_64", prompts(64, 16, 2048), 12, 12, 64, FOVEA_F32, FOVEA_F32, FOVEA_F32, Bound::none}};
   for (const RaggedCase &what : sets) {
     Case one = describe(what);
     one.operation = "ragged_set";

@@ -166,6 +166,7 @@ TEST_SUITE("smollm2 example") {
                            {Weights::f32, FOVEA_F16, 1.5e-2},
                            {Weights::f32, FOVEA_BF16, 0.12},
                            {Weights::f32, FOVEA_I8, 0.25},
+                           {Weights::f32, FOVEA_U8, 2.5},  // values in 4 bits: 17 times the steps of 8
                            {Weights::bf16, FOVEA_BF16, 0.3},
                            {Weights::bf16, FOVEA_I8, 0.4},
                            {Weights::i8, FOVEA_BF16, 0.6},

@@ -99,12 +99,13 @@ def check_logits(program, model, reference, tokens):
     truth, good, differences = reference.logits(tokens), True, []
     expected = log_softmax(truth)
     print(f"logits behind {len(tokens)} tokens against float64; they span {truth.min():.1f} to {truth.max():.1f}")
-    for weights, cache, most in (("f32", "f32", 1e-3), ("f32", "bf16", 1.0), ("f32", "i8", 2.0), ("bf16", "bf16", 3.0),
-                                 ("bf16", "i8", 3.0), ("i8", "bf16", 3.0), ("i8", "i8", 3.0)):
+    for weights, cache, most in (("f32", "f32", 1e-3), ("f32", "bf16", 1.0), ("f32", "i8", 2.0), ("f32", "i8u4", 4.0),
+                                 ("bf16", "bf16", 3.0), ("bf16", "i8", 3.0), ("bf16", "i8u4", 4.0), ("i8", "bf16", 3.0),
+                                 ("i8", "i8", 3.0)):
         found = logits_of(program, model, tokens, "--weights", weights, "--cache", cache)
         differences.append(np.abs(found - truth).max())
         divergence = (np.exp(expected) * (expected - log_softmax(found))).sum(-1).mean()
-        near = differences[-1] <= most and divergence <= (5e-3 if weights == "i8" else 1e-3)
+        near = differences[-1] <= most and divergence <= (5e-3 if weights == "i8" or cache == "i8u4" else 1e-3)
         same = (found.argmax(-1) == truth.argmax(-1)).mean()
         good = good and near
         print(f"  weights {weights:4} cache {cache:4}  largest difference {differences[-1]:.2e}, divergence {divergence:.1e}, "

@@ -36,14 +36,19 @@ fovea_tensor heads_first(const fovea_tensor &c) {
   return {c.data, c.dtype, 4, {1, c.shape[1], c.shape[0], c.shape[2]}, {0, c.strides[1], c.strides[0], 1}};
 }
 
+constexpr std::int64_t scale_group = 32;
+
+bool has_scales(fovea_dtype cache) { return cache == FOVEA_I8 || cache == FOVEA_U8; }
+
 fovea::KvPool::Sizes pool_sizes(const ModelSizes &sizes, const DecoderLimits &limits, fovea_dtype cache) {
   return {.layers = sizes.layers,
           .kv_heads = sizes.kv_heads,
           .head_dim = sizes.head_dim(),
           .positions = limits.positions,
           .sequences = limits.sequences,
-          .key_dtype = cache,
-          .scale_group = cache == FOVEA_I8 ? 32 : 0};
+          .key_dtype = cache == FOVEA_U8 ? FOVEA_I8 : cache,
+          .value_dtype = cache,
+          .scale_group = has_scales(cache) ? scale_group : 0};
 }
 
 std::size_t area(std::int64_t rows, std::int64_t columns) { return static_cast<std::size_t>(rows * columns); }
@@ -70,7 +75,7 @@ fovea::Schedule Decoder::make_schedule(const DecoderLimits &limits) {
       Output::of(heads_in(query_key_value_.view({limits.tokens, s.columns()}), 0, s.heads, s.head_dim()));
   const Output out = attended_.view({limits.tokens, s.heads, s.head_dim()});
   fovea::AttentionOptions options = {.causal = true};
-  if (cache_ == FOVEA_I8) {
+  if (has_scales(cache_)) {
     options.key_scales = pool_.key_scales(0);
     options.value_scales = pool_.value_scales(0);
   }
@@ -79,8 +84,10 @@ fovea::Schedule Decoder::make_schedule(const DecoderLimits &limits) {
 
 double Decoder::cache_bytes(std::int64_t depth) const {
   const ModelSizes &s = model_.sizes();
-  const double of_number = cache_ == FOVEA_I8 ? 1 + 2.0 / 32 : cache_ == FOVEA_F32 ? 4 : 2;
-  return static_cast<double>(depth * s.layers * s.kv_heads * s.head_dim() * 2) * of_number;
+  const double in_bytes = 1 + 2.0 / scale_group, in_four_bits = 0.5 + 4.0 / scale_group;
+  const double of_float = cache_ == FOVEA_F32 ? 4 : 2, of_key = has_scales(cache_) ? in_bytes : of_float;
+  const double of_value = cache_ == FOVEA_U8 ? in_four_bits : of_key;
+  return static_cast<double>(depth * s.layers * s.kv_heads * s.head_dim()) * (of_key + of_value);
 }
 
 std::span<const float> Decoder::step(const std::vector<Continuation> &continuations) {
@@ -143,7 +150,7 @@ void Decoder::attend(std::int64_t number, std::int64_t tokens) {
     buffers.key = keys.get()->data;
     buffers.value = values.get()->data;
     buffers.out = attended.get()->data;
-    if (cache_ == FOVEA_I8) {
+    if (has_scales(cache_)) {
       scales.key_scales = pool_.key_scales(number);
       scales.value_scales = pool_.value_scales(number);
       buffers.key_scales = scales.key_scales.get()->data;

@@ -25,7 +25,8 @@ struct Continuation {
 
 class Decoder {
  public:
-  // cache: what keys and values are kept as, FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8.
+  // cache: what keys and values are kept as, FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; FOVEA_U8: keys as FOVEA_I8, values in 4
+  // bits.
   Decoder(const Model &model, const DecoderLimits &limits, fovea_dtype cache);
 
   fovea::Sequence open() { return pool_.open(); }

@@ -11,7 +11,7 @@
 //
 //   MODEL                 a directory with model.safetensors and vocabulary.txt, as prepare.py makes it
 //   --weights TYPE        bf16 (else f32, i8)
-//   --cache TYPE          what keys and values are kept as: bf16 (else f32, f16, i8)
+//   --cache TYPE          what keys and values are kept as: bf16 (else f32, f16, i8, or i8u4: keys in 8 bits, values in 4)
 //   --together N          requests that are answered at a time: 8
 //   --most N              tokens of an answer: 256
 //   --more N              of logits: so many likeliest tokens more: 0
@@ -63,9 +63,9 @@ Weights weights_type(const std::string &name) {
 
 fovea_dtype cache_type(const std::string &name) {
   static const std::map<std::string, fovea_dtype> types = {
-      {"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}, {"i8", FOVEA_I8}};
+      {"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}, {"i8", FOVEA_I8}, {"i8u4", FOVEA_U8}};
   const auto found = types.find(name);
-  if (found == types.end()) throw std::invalid_argument("--cache " + name + ", expected f32, f16, bf16 or i8");
+  if (found == types.end()) throw std::invalid_argument("--cache " + name + ", expected f32, f16, bf16, i8 or i8u4");
   return found->second;
 }
 
