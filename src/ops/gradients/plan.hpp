@@ -20,7 +20,7 @@ struct GradientGrid {
   int64_t keys = 0, keys_per_split = 1, key_splits = 1;
 
   int64_t tasks() const { return heads * row_splits * key_splits; }
-  // The first keys of a causal head are attended by the most rows.
+  // The longest first: first keys of a causal head are attended by the most rows, its last rows attend the most keys.
   GradientCell cell(int64_t task) const;
 };
 
