@@ -13,19 +13,21 @@ namespace {
 
 // Tasks enough for several threads to even out, where the heads of a batch entry alone do not make so many: first rows are
 // split, then keys. A split of rows leaves sums of keys to be added up; one of keys leaves sums of queries, and all rows are
-// turned around once more for it. So 12 heads are left whole: bert_base took 1.06 of the time in two tasks a head (Zen 3). The
-// size of the batch does not count, so an entry's gradients are those it has alone. A split of less than 192 keys would spend
-// its time on its queries.
-constexpr int64_t enough_tasks = 12;
-constexpr int64_t least_keys = 192;
+// turned around once more for it. The size of the batch does not count, so an entry's gradients are those it has alone. A split
+// of less than 192 keys would spend its time on its queries; and 12 heads or more have tasks for many threads already, so short
+// ones are left whole: bert_base took 1.06 of the time in two tasks a head (Zen 3).
+constexpr int64_t enough_tasks = 16;
+constexpr int64_t many_heads = 12;
 constexpr int64_t least_rows = 512;
+constexpr int64_t least_keys(int64_t heads) { return heads < many_heads ? 192 : 512; }
 
 void split(const AttentionKernels &kernels, GradientGrid *grid) {
   const int64_t wanted = grid->kv_heads == 0 ? 1 : ceil_div(enough_tasks, grid->kv_heads);
   const int64_t row_splits = std::clamp<int64_t>(grid->rows / least_rows, 1, wanted);
   grid->rows_per_split = std::max(round_up(ceil_div(grid->rows, row_splits), kernels.tile_rows), kernels.tile_rows);
   grid->row_splits = std::max<int64_t>(1, ceil_div(grid->rows, grid->rows_per_split));
-  const int64_t key_splits = std::clamp<int64_t>(grid->keys / least_keys, 1, ceil_div(wanted, grid->row_splits));
+  const int64_t key_splits =
+      std::clamp<int64_t>(grid->keys / least_keys(grid->kv_heads), 1, ceil_div(wanted, grid->row_splits));
   grid->keys_per_split = std::max(round_up(ceil_div(grid->keys, key_splits), kernels.tile_keys), kernels.tile_keys);
   grid->key_splits = std::max<int64_t>(1, ceil_div(grid->keys, grid->keys_per_split));
 }
