@@ -14,9 +14,9 @@ struct StructSizes {
   size_t first, known, alignment;
 };
 
-// Copies *given into *read. The tail stays zero when the caller's struct is older, but its size must be that of a version:
-// one that ends anywhere else may end within a pointer. A newer caller's extra bytes must be zero: they ask for something
-// this build does not know. A null `given` means all defaults.
+// Copies *given into *read. The tail stays zero when the caller's struct is older, but its size must be that of a
+// version: one that ends anywhere else may end within a pointer. A newer caller's extra bytes must be zero: they ask
+// for something this build does not know. A null `given` means all defaults.
 [[nodiscard]] Status read_struct(const char *name, const void *given, void *read, const StructSizes &sizes);
 
 // The size a struct had in the first header that declared it.

@@ -51,8 +51,8 @@ constexpr ElementTraits element_traits[] = {{Dtype::f32, 4, ElementLoad::as_it_i
                                             {Dtype::f8_e4m3, 1, ElementLoad::none, ElementScale::none},
                                             {Dtype::f8_e5m2, 1, ElementLoad::none, ElementScale::none}};
 
-// Sizes are asked for in loops over rows, so all of them lie in one number, four bits each, and so do answers of yes and no, a
-// bit each.
+// Sizes are asked for in loops over rows, so all of them lie in one number, four bits each, and so do answers of yes
+// and no, a bit each.
 constexpr uint64_t packed_element_bytes() {
   uint64_t packed = 0;
   for (const ElementTraits &traits : element_traits)
@@ -79,7 +79,8 @@ constexpr uint32_t types_loaded(ElementLoad load) {
   return (types >> (static_cast<uint32_t>(dtype) & 31) & 1) != 0;
 }
 
-// Whether any number is a type that kernels take and give where they compute with floats. Checks ask this, and kernels rely on it.
+// Whether any number is a type that kernels take and give where they compute with floats. Checks ask this, and kernels
+// rely on it.
 constexpr bool is_number(Dtype dtype) {
   constexpr uint32_t types = types_loaded(ElementLoad::as_it_is) | types_loaded(ElementLoad::widened);
   return static_cast<uint32_t>(dtype) < 32 && (types >> static_cast<uint32_t>(dtype) & 1) != 0;

@@ -1,5 +1,6 @@
-// Benchmarks of attention's backward pass, backward/f32/<shape>/<instruction set>/t<threads>, planned: gradients of queries, keys
-// and values, and of the parameters that a score function has (backward_additive, backward_gaussian, backward_bilinear).
+// Benchmarks of attention's backward pass, backward/f32/<shape>/<instruction set>/t<threads>, planned: gradients of
+// queries, keys and values, and of the parameters that a score function has (backward_additive, backward_gaussian,
+// backward_bilinear).
 //
 // What bounds each case
 //   backward: five products of the size of the scores at the multiply-add peak, two of which the forward pass has computed, too

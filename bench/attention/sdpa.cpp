@@ -27,8 +27,8 @@
 //   Bound::none: nothing but the way in and out: checks, dispatch, a few hundred vector instructions. Only time is
 //     reported.
 //
-// bert_batch, decode_ragged and others have valid lengths; "padded" is the rate as if all keys were valid, which is how a
-// library that does not skip padding counts.
+// bert_batch, decode_ragged and others have valid lengths; "padded" is the rate as if all keys were valid, which is how
+// a library that does not skip padding counts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>

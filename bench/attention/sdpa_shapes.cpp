@@ -88,8 +88,8 @@ constexpr SdpaShape prompts[] = {
 };
 
 // One new query (or a few, when drafts are checked) against a cache; for encoder-decoder models, against the encoder's
-// keys. DeepSeek's latent cache as its projections leave it when they are taken over to the queries: one key of 512 + 64
-// features for all heads, at the scale of the 192 that they stand for.
+// keys. DeepSeek's latent cache as its projections leave it when they are taken over to the queries: one key of 512 +
+// 64 features for all heads, at the scale of the 192 that they stand for.
 constexpr SdpaShape steps[] = {
     //                           B   H   Hkv Q  K      D    Dv
     {{"gpt2_step",               1,  12, 12, 1, 1000,  64,  64}, {.bound = bytes}},

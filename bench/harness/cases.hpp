@@ -1,7 +1,7 @@
 // What is measured: every case is described once, here, for Google Benchmark, for --cases and for --serve.
 //
-// A case is named <operation>/<element type>/<model>; each way to run it adds /<instruction set>/t<threads>. Its work is what the
-// formula needs and not what an implementation does:
+// A case is named <operation>/<element type>/<model>; each way to run it adds /<instruction set>/t<threads>. Its work
+// is what the formula needs and not what an implementation does:
 //   flops     float32 operations of its multiply-adds, two for each
 //   bytes     memory that has to be touched, each byte once; which one, the file of the operation says. 0: not told
 //   elements  what counts of an operation that is neither: exponentials, units, pairs. 0: there are none

@@ -65,8 +65,9 @@ class PlainNames : public Base {
   }
 };
 
-// One line for each case: its name, the time of a run, its counters by name, since cases differ in them. Google Benchmark's own
-// line also has processor time and iterations, which say nothing here: each case times itself, in blocks of many runs.
+// One line for each case: its name, the time of a run, its counters by name, since cases differ in them. Google
+// Benchmark's own line also has processor time and iterations, which say nothing here: each case times itself, in
+// blocks of many runs.
 class Console : public PlainNames<benchmark::ConsoleReporter> {
  public:
   void ReportRuns(const std::vector<Run> &runs) override {

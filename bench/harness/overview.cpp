@@ -1,5 +1,5 @@
-// The demo's table: a few cases that stand for all, each in the best instruction set on all threads. It is a program of its own,
-// fovea_overview, so that the demo does not wait for the other cases to be compiled.
+// The demo's table: a few cases that stand for all, each in the best instruction set on all threads. It is a program of
+// its own, fovea_overview, so that the demo does not wait for the other cases to be compiled.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>

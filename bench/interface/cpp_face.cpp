@@ -1,9 +1,9 @@
 // Benchmarks of what the C++ face costs over C, cpp_face/f32/<call>/<instruction set>/t1.
 //
-// The call is the smallest that anyone makes (sdpa's "small"), by fovea.hpp; "over_c" is what it takes more than the same call
-// by the C function, as a part of that: both in turns, the quicker tenth of many short blocks, which others on the machine
-// disturb least. A planned run hands over pointers that stand already; the one-shot call makes tensors and options of spans
-// and names.
+// The call is the smallest that anyone makes (sdpa's "small"), by fovea.hpp; "over_c" is what it takes more than the
+// same call by the C function, as a part of that: both in turns, the quicker tenth of many short blocks, which others
+// on the machine disturb least. A planned run hands over pointers that stand already; the one-shot call makes tensors
+// and options of spans and names.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>

@@ -2,8 +2,9 @@
 //
 //   mpirun -n RANKS measure REPEATS CASE...
 //
-// A case is "CALL LENGTH HEADS KV_HEADS DIM ORDER causal|full TYPE TRANSPORT THREADS" in one argument: CALL ring or ulysses, ORDER
-// contiguous, zigzag or striped, TYPE f32 or bf16, TRANSPORT the same or bf16. Tensors hold made-up numbers.
+// A case is "CALL LENGTH HEADS KV_HEADS DIM ORDER causal|full TYPE TRANSPORT THREADS" in one argument: CALL ring or
+// ulysses, ORDER contiguous, zigzag or striped, TYPE f32 or bf16, TRANSPORT the same or bf16. Tensors hold made-up
+// numbers.
 #include <fovea/mpi.h>
 
 #include <algorithm>

@@ -1,11 +1,12 @@
 // Benchmarks of multi-head attention, projections and all, with packed weights: multi_head/f32/<shape>/<instruction
 // set>/t<threads>; bf16 with inputs, weights and outputs of it, and <shape>_medium of float32 at medium precision.
 //
-// What bounds it: arithmetic. 2 (E HD + E HkvD + E HkvDv + HDv E) flops a position for the projections, which run at what
-// matmul_packed reaches, and 4 H D for each pair of positions that may attend, at what sdpa reaches: for B8 L128 hidden
-// 768 a twelfth of the work is attention's, for L2048 hidden 1024 a third. A step of a decoder reads each weight and the
-// whole cache once for one row: bytes, at the rate at which memory of that size can be read. The tiny layer is 8 rows of
-// 100 x 100 products, of which 112 columns are computed, on one thread: waking another costs more than it brings.
+// What bounds it: arithmetic. 2 (E HD + E HkvD + E HkvDv + HDv E) flops a position for the projections, which run at
+// what matmul_packed reaches, and 4 H D for each pair of positions that may attend, at what sdpa reaches: for B8 L128
+// hidden 768 a twelfth of the work is attention's, for L2048 hidden 1024 a third. A step of a decoder reads each weight
+// and the whole cache once for one row: bytes, at the rate at which memory of that size can be read. The tiny layer is
+// 8 rows of 100 x 100 products, of which 112 columns are computed, on one thread: waking another costs more than it
+// brings.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>

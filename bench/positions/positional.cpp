@@ -1,5 +1,6 @@
 // Benchmarks of positional encodings, add_positional_encoding/<element type>/<shape>/<instruction set>/t<threads> and
-// rotary/<element type>/<shape>_<halves|interleaved>[_in_place|_frequencies|_sections|_table]/<instruction set>/t<threads>.
+// rotary/<element type>/<shape>_<halves|interleaved>[_in_place|_frequencies|_sections|_table]/<instruction
+// set>/t<threads>.
 //
 // What bounds them: memory. Each element is read once and written once; the sines and cosines of a position are made
 // once for all batch entries and heads. Where there is only one batch entry, as in 1x4096x4096, each serves one

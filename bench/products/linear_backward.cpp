@@ -1,10 +1,10 @@
-// Benchmarks of the backward passes of layers, linear_backward/f32/<M>x<N>x<K>_<activation>/... of x, weight and bias, and
-// multi_head_backward/f32/<shape>/... of inputs, weights and biases of self-attention.
+// Benchmarks of the backward passes of layers, linear_backward/f32/<M>x<N>x<K>_<activation>/... of x, weight and bias,
+// and multi_head_backward/f32/<shape>/... of inputs, weights and biases of self-attention.
 //
-// What bounds them: arithmetic. A linear layer's two products, and with an activation the forward pass's once more: 4 or 6 M N K
-// flops at the multiply-add peak. Both new products turn one operand around: dx = h W of a weight [N,K] does not, dW = h^T x has
-// long sums over rows. Multi-head attention's is computed again (all of the forward pass but the last projection), and goes back:
-// twice the flops of each projection, and 5 / 2 of attention's.
+// What bounds them: arithmetic. A linear layer's two products, and with an activation the forward pass's once more: 4
+// or 6 M N K flops at the multiply-add peak. Both new products turn one operand around: dx = h W of a weight [N,K] does
+// not, dW = h^T x has long sums over rows. Multi-head attention's is computed again (all of the forward pass but the
+// last projection), and goes back: twice the flops of each projection, and 5 / 2 of attention's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>

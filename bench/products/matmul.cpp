@@ -4,11 +4,11 @@
 // matmul_packed/f32/<M>x<N>x<K>_medium and _int8 with b packed at that precision.
 //
 // What bounds it: arithmetic, 2 M N K flops at the multiply-add peak, of which a register tile gets all but the loads
-// that do not pair with a multiply-add and the edges. One call also packs, but for few rows: K N floats read and written,
-// 1 / M of the arithmetic's operand traffic. With few rows each weight is used M times only, so that M = 1 to 16 is bound
-// by reading the K N weights once; the limit is the larger of the two. The 768 x 768 weights (2.4 MB) lie in L2 and L3,
-// the 4096 x 4096 ones (67 MB) in L3 at best. The limit is read from pages of 4 kB, packed weights lie in huge ones: from
-// memory the share may exceed 1.
+// that do not pair with a multiply-add and the edges. One call also packs, but for few rows: K N floats read and
+// written, 1 / M of the arithmetic's operand traffic. With few rows each weight is used M times only, so that M = 1 to
+// 16 is bound by reading the K N weights once; the limit is the larger of the two. The 768 x 768 weights (2.4 MB) lie
+// in L2 and L3, the 4096 x 4096 ones (67 MB) in L3 at best. The limit is read from pages of 4 kB, packed weights lie in
+// huge ones: from memory the share may exceed 1.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
@@ -48,8 +48,8 @@ const std::vector<MatmulShape> &matmul_shapes() {
   return shapes;
 }
 
-// bfloat16 cuts numbers off here. Its products may use twice float32's multiply-add rate, so that their share may exceed 1.
-// So may those with weights of 8 bits (kernels/products/byte_panel.hpp).
+// bfloat16 cuts numbers off here. Its products may use twice float32's multiply-add rate, so that their share may
+// exceed 1. So may those with weights of 8 bits (kernels/products/byte_panel.hpp).
 enum class Mix { all, weights, rows, medium, int8 };
 
 struct MixedShape : ProductSizes {

@@ -1,11 +1,11 @@
 // Benchmarks of exp, tanh and the activations silu and gelu, exp/<element type>/4096/<instruction set>/t1. Their 4096
 // numbers are 16 KB of floats in and as much out, both in L1, on one core; 262144 come from L2 and beyond.
 //
-// What bounds them: instructions per vector on the two ports that also do multiply-add. With AVX-512 exp needs 11, tanh 18,
-// seven of them tables; elsewhere exp about 18 and tanh 30, of which a division costs as much as 8 to 16 others. "slots"
-// is what a vector really costs: the time per vector over the time of one multiply-add instruction, measured beside it. A
-// call also pays for its checks, about 0.1 us. 16 bits add their conversions, two to widen bfloat16 and some nine to round
-// to it.
+// What bounds them: instructions per vector on the two ports that also do multiply-add. With AVX-512 exp needs 11, tanh
+// 18, seven of them tables; elsewhere exp about 18 and tanh 30, of which a division costs as much as 8 to 16 others.
+// "slots" is what a vector really costs: the time per vector over the time of one multiply-add instruction, measured
+// beside it. A call also pays for its checks, about 0.1 us. 16 bits add their conversions, two to widen bfloat16 and
+// some nine to round to it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/harness.hpp"

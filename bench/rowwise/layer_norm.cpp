@@ -2,11 +2,11 @@
 // type>/<rows>x<features>[_residual]/<instruction set>/t<threads>; and RMS normalisation with a weight, rms_norm/...,
 // whose "_sum" is written in place of the residual, as pre-norm layers do.
 //
-// What bounds them: memory. x, and the residual where there is one, is read once and out, and the sum, written once; a row
-// stays in the first-level cache between the passes over it. The limit is the time in which memcpy moves as many bytes between two
-// buffers that are together as large as these tensors. 512x384 is 0.8 MB in each tensor, in a core's second-level cache
-// at best: there the some 12 vector instructions per vector (sum; subtract, sum, square; subtract, scale, weigh, add;
-// loads and a store) and the latency of each row's root and quotient show.
+// What bounds them: memory. x, and the residual where there is one, is read once and out, and the sum, written once; a
+// row stays in the first-level cache between the passes over it. The limit is the time in which memcpy moves as many
+// bytes between two buffers that are together as large as these tensors. 512x384 is 0.8 MB in each tensor, in a core's
+// second-level cache at best: there the some 12 vector instructions per vector (sum; subtract, sum, square; subtract,
+// scale, weigh, add; loads and a store) and the latency of each row's root and quotient show.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/harness.hpp"

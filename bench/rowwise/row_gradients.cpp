@@ -2,9 +2,9 @@
 // layer_norm_backward with weight and bias, rms_norm_backward with a weight, softmax_backward over the last axis,
 // activation_backward of GELU.
 //
-// What bounds them: memory. x (or what the forward call gave) and the gradient are read once and a gradient written once; the
-// limit is the time in which memcpy moves as many bytes. Where all of it lies in a cache arithmetic shows: some 25 instructions a
-// vector for normalisation with its sums over rows, 10 for softmax, 45 for GELU.
+// What bounds them: memory. x (or what the forward call gave) and the gradient are read once and a gradient written
+// once; the limit is the time in which memcpy moves as many bytes. Where all of it lies in a cache arithmetic shows:
+// some 25 instructions a vector for normalisation with its sums over rows, 10 for softmax, 45 for GELU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/harness.hpp"

@@ -2,8 +2,8 @@
 // type>/<outer>x<keys>x<inner>/<instruction set>/t<threads>, and its logarithm over the last one, log_softmax/<element
 // type>/<rows>x<keys>/...
 //
-// What bounds them: from memory, bytes, each number read and written once; from caches, exponentials, of which results of 16
-// bits take two for each number over another axis. The limit is the time in which memcpy moves as many bytes.
+// What bounds them: from memory, bytes, each number read and written once; from caches, exponentials, of which results
+// of 16 bits take two for each number over another axis. The limit is the time in which memcpy moves as many bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/harness.hpp"

@@ -1,12 +1,13 @@
-// Benchmarks of key/value pools, kv_append/f32/<shape>/<instruction set>/t<threads> and kv_fork/f32/..., of a model with 8
-// key/value heads of 128 features (Llama 3 8B); a few of them in bfloat16, kv_append/bf16/... (given as such), and one whose
-// float32 keys and values are kept as float16. kv_append_i8/bf16/... keeps bfloat16 in 8 bits, a scale for 32 features,
-// kv_append_i8u4/bf16/... values in 4.
+// Benchmarks of key/value pools, kv_append/f32/<shape>/<instruction set>/t<threads> and kv_fork/f32/..., of a model
+// with 8 key/value heads of 128 features (Llama 3 8B); a few of them in bfloat16, kv_append/bf16/... (given as such),
+// and one whose float32 keys and values are kept as float16. kv_append_i8/bf16/... keeps bfloat16 in 8 bits, a scale
+// for 32 features, kv_append_i8u4/bf16/... values in 4.
 //
-// kv_append is a step: room in the pool, the schedule set, one layer's keys and values written. What bounds it: memory. A step
-// of decoding writes a row of each head to a place of its own, far from the next, and waits for each; the limit shown is memcpy
-// between regions as large as the pool (64 MB at most) all the same. kv_fork lets a beam search go on: beams that others
-// replace are closed, the others forked, and each writes its next position. Only the page that it writes into is copied.
+// kv_append is a step: room in the pool, the schedule set, one layer's keys and values written. What bounds it: memory.
+// A step of decoding writes a row of each head to a place of its own, far from the next, and waits for each; the limit
+// shown is memcpy between regions as large as the pool (64 MB at most) all the same. kv_fork lets a beam search go on:
+// beams that others replace are closed, the others forked, and each writes its next position. Only the page that it
+// writes into is copied.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>

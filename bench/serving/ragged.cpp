@@ -1,6 +1,6 @@
-// Benchmarks of schedules, ragged/<element type>/<case>/<instruction set>/t<threads>: attention of sequences of different
-// lengths whose keys lie in pages of 128 positions, shuffled, all heads of a page side by side. ragged_set/... is the time to
-// set a step.
+// Benchmarks of schedules, ragged/<element type>/<case>/<instruction set>/t<threads>: attention of sequences of
+// different lengths whose keys lie in pages of 128 positions, shuffled, all heads of a page side by side.
+// ragged_set/... is the time to set a step.
 //
 // What bounds each case
 //   Steps (Bound::bytes): each key and value is read once. The limit is that read at the measured rate of one piece of memory
@@ -238,7 +238,8 @@ std::vector<Sequence> mixed() {
   return sequences;
 }
 
-// The shapes of a layer of Llama 3 8B, but for steps of one head of queries for each of keys and for the prompts of an encoder of 12 heads of 64.
+// The shapes of a layer of Llama 3 8B, but for steps of one head of queries for each of keys and for the prompts of an
+// encoder of 12 heads of 64.
 std::vector<RaggedCase> make_cases() {
   const std::vector<std::pair<const char *, std::vector<Sequence>>> steps = {
       {"step_4096", {{1, 4096}}},

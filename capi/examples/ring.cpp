@@ -1,5 +1,6 @@
-// Ring attention over MPI: the ranks share a long sequence of made-up numbers, attend it, and print what they sent, computed and
-// waited for. Each rank then makes the calls that fovea/mpi.h lists once more, alone, and compares bit by bit.
+// Ring attention over MPI: the ranks share a long sequence of made-up numbers, attend it, and print what they sent,
+// computed and waited for. Each rank then makes the calls that fovea/mpi.h lists once more, alone, and compares bit by
+// bit.
 //
 //   mpirun -n RANKS ring [--length N] [--heads N] [--kv-heads N] [--dim N] [--order contiguous|zigzag|striped] [--full] [--bf16]
 //                        [--threads N] [--unchecked] [--picture FILE.png]
@@ -156,8 +157,8 @@ fovea_tensor floats(std::vector<float> &data, std::initializer_list<int64_t> sha
 
 int64_t floor_divided(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
-// One piece of queries over all keys by the calls that the header lists: its float32 result [heads,count,dim]. Every key/value
-// head with its query heads is a batch entry.
+// One piece of queries over all keys by the calls that the header lists: its float32 result [heads,count,dim]. Every
+// key/value head with its query heads is a batch entry.
 std::vector<float> attend_alone(const Settings &s, const fovea_context *context, const std::vector<int64_t> &piece) {
   const auto rows = static_cast<int64_t>(piece.size());
   const int64_t group = s.heads / s.kv_heads, step = s.order == FOVEA_MPI_STRIPED ? rank_count : 1;

@@ -1,7 +1,8 @@
 // Notes when functions of MPI are called, and draws that.
 //
-// MPI has every function under two names. A program that defines one, as MPI_Waitall here, is called instead of MPI, by libraries
-// too that it loads; by the other name, PMPI_Waitall, it calls MPI's own. So no library needs to know that it is watched.
+// MPI has every function under two names. A program that defines one, as MPI_Waitall here, is called instead of MPI, by
+// libraries too that it loads; by the other name, PMPI_Waitall, it calls MPI's own. So no library needs to know that it
+// is watched.
 #include "timeline.hpp"
 
 #include <mpi.h>

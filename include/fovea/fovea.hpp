@@ -3,7 +3,8 @@
 // fovea.h is the manual: what a function computes, the shapes it takes and the errors it reports stand there, under the
 // same name with the prefix fovea_. Here is only what differs.
 //
-// Tensors   A Tensor<float> may be written, a Tensor<const float> only read; the first converts to the second. Elements of
+// Tensors   A Tensor<float> may be written, a Tensor<const float> only read; the first converts to the second. Elements
+// of
 //           16 bits are Float16, Bfloat16 or the compiler's own std::float16_t, std::bfloat16_t, _Float16 and __bf16; of 8
 //           bits, with scales, std::int8_t; two of 4 bits, with scales, a std::byte. A vector, array or span stands for a
 //           tensor of rank 1. A tensor made without arguments is "none": what an optional argument is unless set. Sizes and

@@ -1,5 +1,5 @@
-// Pools of keys and values, and schedules of attention over many sequences: part of fovea.hpp, which includes this and says how
-// the C++ interface differs from the C one; serving.h is the manual.
+// Pools of keys and values, and schedules of attention over many sequences: part of fovea.hpp, which includes this and
+// says how the C++ interface differs from the C one; serving.h is the manual.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef FOVEA_SERVING_HPP

@@ -43,8 +43,8 @@ inline void check(fovea_status status) {
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
-// Numbers of 16 bits as they lie in memory, where the compiler has no type of its own for them. From float to nearest, ties to
-// even, past the largest number to infinity; subnormal numbers and NaN are kept. To float exactly.
+// Numbers of 16 bits as they lie in memory, where the compiler has no type of its own for them. From float to nearest,
+// ties to even, past the largest number to infinity; subnormal numbers and NaN are kept. To float exactly.
 struct Bfloat16 {
   std::uint16_t bits;
 
@@ -149,8 +149,8 @@ inline void set_none(fovea_tensor &view) noexcept {
   view.rank = -1;
 }
 
-// What fovea_tensor_contiguous gives, without a call where products of sizes are far from overflow. Entries past rank, which
-// nobody reads, are 0 and 1.
+// What fovea_tensor_contiguous gives, without a call where products of sizes are far from overflow. Entries past rank,
+// which nobody reads, are 0 and 1.
 inline fovea_tensor contiguous_view(const void *data, fovea_dtype dtype, const Shape &shape) noexcept {
   fovea_tensor view;
   view.data = const_cast<void *>(data);
@@ -203,7 +203,8 @@ inline void check_reach(const fovea_tensor &view, std::size_t count) {
   }
 }
 
-// Throws unless all elements of the view are among the first `count`. What is in order, which most are, takes no division.
+// Throws unless all elements of the view are among the first `count`. What is in order, which most are, takes no
+// division.
 inline void check_covered(const fovea_tensor &view, std::size_t count) {
   std::uint64_t last = 0, large = 0;
   for (std::int32_t axis = 0; axis < view.rank; ++axis) {
@@ -257,8 +258,8 @@ class Tensor {
     return Tensor(detail::strided_view(data, dtype, shape, strides));
   }
 
-  // Over the memory of DLPack's DLTensor, which has to outlive it: see fovea_tensor_from_dlpack. Throws what that reports,
-  // and FOVEA_BAD_DTYPE if the elements are of another type than T.
+  // Over the memory of DLPack's DLTensor, which has to outlive it: see fovea_tensor_from_dlpack. Throws what that
+  // reports, and FOVEA_BAD_DTYPE if the elements are of another type than T.
   static Tensor from_dlpack(const void *dl_tensor) {
     fovea_tensor tensor;
     check(fovea_tensor_from_dlpack(dl_tensor, &tensor));
@@ -293,8 +294,8 @@ class Tensor {
     return {values, static_cast<std::size_t>(std::max(tensor_.rank, 0))};
   }
 
-  // Where there is no tensor, sizes and strides are not set: options hold a dozen of them, and filling those took a tenth of
-  // a microsecond. A union may be copied all the same.
+  // Where there is no tensor, sizes and strides are not set: options hold a dozen of them, and filling those took a
+  // tenth of a microsecond. A union may be copied all the same.
   union {
     fovea_tensor tensor_;
   };
@@ -308,7 +309,8 @@ template <std::ranges::contiguous_range Range>
 Tensor(Range &&, const Shape &, const Shape &)
     -> Tensor<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
 
-// A Tensor of float, of 16-bit floats or of numbers of 8 or 4 bits, as an argument; `writable`: an output. Made from whatever makes a Tensor.
+// A Tensor of float, of 16-bit floats or of numbers of 8 or 4 bits, as an argument; `writable`: an output. Made from
+// whatever makes a Tensor.
 template <bool writable>
 class Floats {
   template <typename T>

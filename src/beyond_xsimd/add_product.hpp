@@ -1,5 +1,6 @@
-// add_product(a, b, sum): sum + a b, in the register that holds the sum. On sets of 16 registers alone: left the choice, GCC
-// writes some sums over a factor, runs out of registers, and has two of twelve sums wait for their stores at every step.
+// add_product(a, b, sum): sum + a b, in the register that holds the sum. On sets of 16 registers alone: left the
+// choice, GCC writes some sums over a factor, runs out of registers, and has two of twelve sums wait for their stores
+// at every step.
 #pragma once
 
 #include <xsimd/xsimd.hpp>

@@ -1,11 +1,12 @@
-// AMX: eight tile registers of up to 16 rows of 64 bytes, and their products of pairs of bfloat16 or, with AMX-FP16, binary16.
+// AMX: eight tile registers of up to 16 rows of 64 bytes, and their products of pairs of bfloat16 or, with AMX-FP16,
+// binary16.
 //   multiply_tiles<sum, a, b>:  sum[m][n] += sum_k a[m][2k] b[k][2n] + sum_k a[m][2k+1] b[k][2n+1]
-// Each of the two sums starts at 0 and is taken in order, with one rounding to float32 a step; denormals count as 0, but for
-// those of binary16 elements, which float32 holds (Intel's Software Developer's Manual, volume 2, TDPBF16PS, TDPFP16PS).
-// How many rows a tile has is part of the configuration.
+// Each of the two sums starts at 0 and is taken in order, with one rounding to float32 a step; denormals count as 0,
+// but for those of binary16 elements, which float32 holds (Intel's Software Developer's Manual, volume 2, TDPBF16PS,
+// TDPFP16PS). How many rows a tile has is part of the configuration.
 //
-// Written as instructions: GCC's intrinsics want a literal for a tile's number, which a template's parameter is not. Clang 14
-// does not know the product of binary16, so that is written as bytes.
+// Written as instructions: GCC's intrinsics want a literal for a tile's number, which a template's parameter is not.
+// Clang 14 does not know the product of binary16, so that is written as bytes.
 #pragma once
 
 #include <stdint.h>

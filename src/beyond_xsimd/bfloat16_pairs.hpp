@@ -1,9 +1,9 @@
-// Products of pairs of bfloat16 (AVX-512-BF16), which xsimd 13 does not have. A 32-bit lane holds two neighbours of a sum,
-// the first in the lower half; each instruction adds both products to a float32 lane. Inputs and sums that are subnormal
-// count as 0, sums are rounded to nearest, ties to even (Intel's architecture manual, VDPBF16PS).
+// Products of pairs of bfloat16 (AVX-512-BF16), which xsimd 13 does not have. A 32-bit lane holds two neighbours of a
+// sum, the first in the lower half; each instruction adds both products to a float32 lane. Inputs and sums that are
+// subnormal count as 0, sums are rounded to nearest, ties to even (Intel's architecture manual, VDPBF16PS).
 //
-// Making pairs: of two registers of floats, each rounded to the nearest bfloat16, ties away from 0, which differs from ties
-// to even once in 2^16; NaN stays one unless its upper bits are 0.
+// Making pairs: of two registers of floats, each rounded to the nearest bfloat16, ties away from 0, which differs from
+// ties to even once in 2^16; NaN stays one unless its upper bits are 0.
 #pragma once
 
 #include <immintrin.h>
@@ -58,8 +58,8 @@ inline __attribute__((always_inline)) __m512 add_neighbours(__m512 a, __m512 b) 
   return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
 }
 
-// The sums of each quarter of 1 to 4 registers: of the first quarter of each, then of the second and so on. What follows the
-// last of them is not specified.
+// The sums of each quarter of 1 to 4 registers: of the first quarter of each, then of the second and so on. What
+// follows the last of them is not specified.
 template <int count, class Register>
 inline __attribute__((always_inline)) __m512 sums_of_four(const Register *registers) {
   const __m512 first = add_neighbours(registers[0], registers[count > 1 ? 1 : 0]);
@@ -89,8 +89,8 @@ inline __attribute__((always_inline)) __m512 every_second_group(__m512 a, __m512
   return _mm512_permutex2var_ps(a, _mm512_loadu_si512(places), b);
 }
 
-// Two rows of 32 elements as pairs, each quarter of the registers by itself: `low` has elements 0 to 3, 8 to 11, 16 to 19 and
-// 24 to 27, `high` the rest. Sums that lie like that, put in order: the first 16 in `low`.
+// Two rows of 32 elements as pairs, each quarter of the registers by itself: `low` has elements 0 to 3, 8 to 11, 16 to
+// 19 and 24 to 27, `high` the rest. Sums that lie like that, put in order: the first 16 in `low`.
 struct PairRegisters {
   __m512 low, high;
 };

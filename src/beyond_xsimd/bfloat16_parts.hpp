@@ -1,5 +1,5 @@
-// A float32 as the sum of three bfloat16: x = x0 + x1 + x2, each the nearest to what is left. What the first leaves is at
-// most half of its last place, so 3 x 8 bits hold the 24 of a float32: the sum is exact unless a part is denormal
+// A float32 as the sum of three bfloat16: x = x0 + x1 + x2, each the nearest to what is left. What the first leaves is
+// at most half of its last place, so 3 x 8 bits hold the 24 of a float32: the sum is exact unless a part is denormal
 // (|x| < 2^-102) or x0 overflows.
 #pragma once
 

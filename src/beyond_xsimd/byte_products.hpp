@@ -1,5 +1,5 @@
-// Products of numbers of 16 bits with numbers of 8, added in pairs to sums of 32 bits: on the left a word holds two numbers of 16
-// bits, and two signed bytes on the right meet it.
+// Products of numbers of 16 bits with numbers of 8, added in pairs to sums of 32 bits: on the left a word holds two
+// numbers of 16 bits, and two signed bytes on the right meet it.
 //
 //   load_right(from)                a register's worth: two bytes for each word
 //   add_pair_products(sum, a, b)    sum + a's numbers times b's, both of a word
@@ -13,8 +13,8 @@ namespace {
 
 #define FOVEA_BYTES inline __attribute__((always_inline))
 
-// As sums of whole numbers may be added in any order, GCC would add products of several words before it adds them to the sum, for
-// which there are no registers.
+// As sums of whole numbers may be added in any order, GCC would add products of several words before it adds them to
+// the sum, for which there are no registers.
 template <class Register>
 FOVEA_BYTES Register in_this_order(Register sum) {
 #if !defined(__aarch64__)

@@ -1,5 +1,5 @@
-// Signed numbers of 8 bits, and unsigned ones of 4, as registers of float32, which is exact, and back. Nothing past `count` is
-// touched.
+// Signed numbers of 8 bits, and unsigned ones of 4, as registers of float32, which is exact, and back. Nothing past
+// `count` is touched.
 //
 //   load_bytes(from), load_first_bytes(from, count)    a register's worth, or the first of one and then zeros
 //   store_first_bytes(to, floats, count)               floats within [-127, 127], rounded to nearest, ties to even

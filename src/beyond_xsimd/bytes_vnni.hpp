@@ -1,5 +1,6 @@
-// Bytes as products of four of them take them (AVX-512-VNNI, with AVX-512-VBMI's permutations): unsigned, four neighbours or four
-// of different rows beside each other; and 16 bits as two bytes, number = 256 * high + low, both signed.
+// Bytes as products of four of them take them (AVX-512-VNNI, with AVX-512-VBMI's permutations): unsigned, four
+// neighbours or four of different rows beside each other; and 16 bits as two bytes, number = 256 * high + low, both
+// signed.
 #pragma once
 
 #include <immintrin.h>
@@ -82,8 +83,8 @@ FOVEA_BYTES void join_four_keys(const int8_t *const *row, int64_t feature, __m51
   }
 }
 
-// 32 bytes from `feature` on of 16 rows, as unsigned ones, [four features][row]. Rows 8 m + i and 8 m + 4 + i share a register, so
-// that shuffles within quarters of registers, of which a processor has most, do most of it.
+// 32 bytes from `feature` on of 16 rows, as unsigned ones, [four features][row]. Rows 8 m + i and 8 m + 4 + i share a
+// register, so that shuffles within quarters of registers, of which a processor has most, do most of it.
 FOVEA_BYTES void load_quads(const int8_t *const *row, int64_t feature, __m512i *to) {
   const auto load = [&](int n) __attribute__((always_inline)) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(row[n] + feature));

@@ -1,6 +1,6 @@
-// Registers of 16-bit numbers, one for each lane of float32: bfloat16 and IEEE binary16, neither of which xsimd 13 knows.
-// Widening is exact and keeps subnormal numbers. Narrowing rounds to nearest, ties to even, overflows to infinity, keeps
-// subnormal numbers and NaN.
+// Registers of 16-bit numbers, one for each lane of float32: bfloat16 and IEEE binary16, neither of which xsimd 13
+// knows. Widening is exact and keeps subnormal numbers. Narrowing rounds to nearest, ties to even, overflows to
+// infinity, keeps subnormal numbers and NaN.
 //
 //   Halves                                       the register
 //   load_halves(from), load_first_halves(from, count), store_halves, store_first_halves   nothing past count is touched
@@ -8,11 +8,11 @@
 //   TwoHalves, load_two_halves, store_two_halves, narrow_two_bfloat16<nans>(a, b)   x86 with AVX2: two registers as one
 //   widen_two_bfloat16, store_first_two_halves                                     the same, AVX-512
 //
-// A bfloat16 is the upper half of a float32: adding half of what is cut off, less one unless the kept part is odd, rounds
-// it. That sum may carry a NaN's bits to its sign. It cannot where the lower half of every NaN is zero, and so it is in what
-// arithmetic makes of bfloat16 numbers and infinities alone: Nans::short_ones, which saves looking for them.
-// SSE2 has no conversion of binary16: its bits, shifted to float32's places, are 2^-112 of their value, subnormal ones
-// included.
+// A bfloat16 is the upper half of a float32: adding half of what is cut off, less one unless the kept part is odd,
+// rounds it. That sum may carry a NaN's bits to its sign. It cannot where the lower half of every NaN is zero, and so
+// it is in what arithmetic makes of bfloat16 numbers and infinities alone: Nans::short_ones, which saves looking for
+// them. SSE2 has no conversion of binary16: its bits, shifted to float32's places, are 2^-112 of their value, subnormal
+// ones included.
 #pragma once
 
 #if defined(__aarch64__)

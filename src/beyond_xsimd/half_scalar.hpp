@@ -1,5 +1,5 @@
-// One binary16 as a float, exactly, subnormal numbers and NaN included: by an instruction where there is one, else by its bits,
-// which shifted to float32's places are 2^-112 of their value.
+// One binary16 as a float, exactly, subnormal numbers and NaN included: by an instruction where there is one, else by
+// its bits, which shifted to float32's places are 2^-112 of their value.
 #pragma once
 
 #if defined(__F16C__)

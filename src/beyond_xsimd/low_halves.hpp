@@ -1,5 +1,5 @@
-// Registers of 64-bit lanes of which the lower halves count; the upper halves may hold anything. In xsimd 13 there is no
-// 32 x 32 -> 64 bit product (its product of 64-bit lanes is of all 64 bits, many instructions before AVX-512).
+// Registers of 64-bit lanes of which the lower halves count; the upper halves may hold anything. In xsimd 13 there is
+// no 32 x 32 -> 64 bit product (its product of 64-bit lanes is of all 64 bits, many instructions before AVX-512).
 //
 // multiply_low_halves: the product of the lower halves, 64 bits.
 // xor_three: exclusive or, one instruction with AVX-512.

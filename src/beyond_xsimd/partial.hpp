@@ -1,5 +1,5 @@
-// Loads and stores of the first `count` lanes, 0 to all of them, with masked instructions, or with SSE2 two lanes and one:
-// memory past them is not touched. In xsimd 13 no load or store takes a mask known only at run time.
+// Loads and stores of the first `count` lanes, 0 to all of them, with masked instructions, or with SSE2 two lanes and
+// one: memory past them is not touched. In xsimd 13 no load or store takes a mask known only at run time.
 #pragma once
 
 #include <immintrin.h>

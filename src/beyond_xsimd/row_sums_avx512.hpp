@@ -1,5 +1,6 @@
-// The sums of the lanes of 16 registers, in order in one register: a tree of 15 steps of two shuffles and an addition. With
-// AVX-512, xsimd 13's haddp returns them in another order (that of AVX2 and SSE is right, and no better than a transpose).
+// The sums of the lanes of 16 registers, in order in one register: a tree of 15 steps of two shuffles and an addition.
+// With AVX-512, xsimd 13's haddp returns them in another order (that of AVX2 and SSE is right, and no better than a
+// transpose).
 #pragma once
 
 #include <immintrin.h>

@@ -1,4 +1,5 @@
-// Matrix products: panels are packed and sums finished here; the loops are in other units, called through their structs.
+// Matrix products: panels are packed and sums finished here; the loops are in other units, called through their
+// structs.
 #include "isa/product_units.hpp"
 #include "kernels/products/finish.hpp"
 

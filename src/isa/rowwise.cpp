@@ -1,4 +1,5 @@
-// The table of operations on elements and rows: those of other units, through their structs, and those that serve others.
+// The table of operations on elements and rows: those of other units, through their structs, and those that serve
+// others.
 #include "isa/rowwise_units.hpp"
 #include "kernels/attention/empty_rows.hpp"
 #include "kernels/attention/merge.hpp"

@@ -1,6 +1,7 @@
 // What every unit includes. Each file here is compiled once for each set, with its flags and its name in FOVEA_ISA, and
-// exports structs of kernels, named after topic and set; one exports kernels/shared_rows.hpp, in the set's namespace. All
-// else has internal linkage, so the linker can never take a wide copy of a shared inline function for a narrow machine.
+// exports structs of kernels, named after topic and set; one exports kernels/shared_rows.hpp, in the set's namespace.
+// All else has internal linkage, so the linker can never take a wide copy of a shared inline function for a narrow
+// machine.
 #pragma once
 
 #define FOVEA_JOIN(topic, set) topic##_##set

@@ -1,5 +1,5 @@
-// Numbers as callers keep them: float32, bfloat16 or binary16, the last two widened when they are loaded and rounded when
-// they are stored. All that is computed in between is float32.
+// Numbers as callers keep them: float32, bfloat16 or binary16, the last two widened when they are loaded and rounded
+// when they are stored. All that is computed in between is float32.
 #pragma once
 
 #include "beyond_xsimd/half_floats.hpp"
@@ -107,8 +107,8 @@ struct Type {
   using Element = Element_;
 };
 
-// body(Type<Element>) for an element type known at run time. Types that kernels do not load are refused before (is_number):
-// nothing is done for them, so that they are not taken for float32.
+// body(Type<Element>) for an element type known at run time. Types that kernels do not load are refused before
+// (is_number): nothing is done for them, so that they are not taken for float32.
 template <class Body>
 FOVEA_INLINE void with_element(Dtype dtype, const Body &body) {
   switch (dtype) {

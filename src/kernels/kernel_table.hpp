@@ -1,6 +1,6 @@
-// The structs of pointers that kernels are called by: one struct per topic, which each instruction set fills in (isa/). The
-// lists of all there are, from which calls choose, are runtime/*_rows.hpp. A kernel does one task on memory it is given: it
-// does not allocate, start threads or fail.
+// The structs of pointers that kernels are called by: one struct per topic, which each instruction set fills in (isa/).
+// The lists of all there are, from which calls choose, are runtime/*_rows.hpp. A kernel does one task on memory it is
+// given: it does not allocate, start threads or fail.
 #pragma once
 
 #include "kernels/attention/gradient_problem.hpp"
@@ -63,8 +63,8 @@ struct MergeRow {
   const void *outs;  // part s stands s * out_stride elements from the first
   Dtype outs_type;
   const float *lses;  // part s at lses[s * lse_stride]
-  // Null, or the parts' sums, with lses' stride: then lses are their largest scores in `unit`, and a part's log-sum-exp is
-  // unit * lses[s] + log sums[s], which would be rounded to its own size.
+  // Null, or the parts' sums, with lses' stride: then lses are their largest scores in `unit`, and a part's log-sum-exp
+  // is unit * lses[s] + log sums[s], which would be rounded to its own size.
   const float *sums;
   float unit;
   void *out;
@@ -116,7 +116,8 @@ struct AttentionKernels {
   int64_t (*few_rows_keys)(int64_t rows);      // keys of a tile of `rows`
   int64_t (*most_few_rows)(int64_t head_dim);  // up to so many rows `rows` is the faster kernel
   int64_t (*tile_bands)(int64_t head_dim, int64_t value_dim);  // most multiples of tile_rows in one task of `tile`
-  // Scratch memory that any of tile, rows, weights and scores needs for a task; `copies`: keys or values are copied first.
+  // Scratch memory that any of tile, rows, weights and scores needs for a task; `copies`: keys or values are copied
+  // first.
   int64_t (*scratch_floats)(int64_t head_dim, int64_t value_dim, bool copies);
 
   // Bytes that hold the weights of tile_rows rows, from a cache line on; null: `tile` keeps none.
@@ -132,12 +133,12 @@ struct AttentionKernels {
   // What is made of keys beforehand; null where nothing is.
   void (*finish_units)(const UnitRows &rows);
   void (*squared_norms)(const SquaredNorms &norms);
-  // Keys and values packed for tasks that share them: bytes of a block of tile_keys of a head, and what packs one. Null: as
-  // they lie.
+  // Keys and values packed for tasks that share them: bytes of a block of tile_keys of a head, and what packs one.
+  // Null: as they lie.
   int64_t (*packed_block_bytes)(int64_t head_dim, int64_t value_dim);
   void (*pack)(const AttentionPack &pack);
-  // The backward pass, of tasks of any rows and keys; all null: not by these kernels. Floats of scratch memory for a task, to
-  // which come those for each key of a task without a part of its own.
+  // The backward pass, of tasks of any rows and keys; all null: not by these kernels. Floats of scratch memory for a
+  // task, to which come those for each key of a task without a part of its own.
   void (*gradients)(const GradientTask &task);
   int64_t (*gradient_floats)(int64_t head_dim, int64_t value_dim);
   int64_t (*gradient_key_floats)(int64_t head_dim, int64_t value_dim);

@@ -1,4 +1,5 @@
-// Pieces of rows of any element type as floats: read where they lie or from a buffer, written where they go or by way of one.
+// Pieces of rows of any element type as floats: read where they lie or from a buffer, written where they go or by way
+// of one.
 #pragma once
 
 #include "kernels/elements.hpp"

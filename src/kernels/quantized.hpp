@@ -1,5 +1,5 @@
-// Floats as numbers of 8 bits: the largest of some, and all of them divided by what makes that 127. As numbers of 4: the least and
-// the largest, and how far all of them are from the least, divided by what makes that 15.
+// Floats as numbers of 8 bits: the largest of some, and all of them divided by what makes that 127. As numbers of 4:
+// the least and the largest, and how far all of them are from the least, divided by what makes that 15.
 #pragma once
 
 #include "kernels/attention/scaled_rows.hpp"

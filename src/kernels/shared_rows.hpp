@@ -1,6 +1,6 @@
-// Functions over rows that many kernels call, far too large to be compiled with each: isa/shared_rows.cpp has them once for a
-// set. They are the only ones that its units share by name, in the set's own namespace; sets that only add instructions to
-// another (FOVEA_SHARED_ISA) take that one's.
+// Functions over rows that many kernels call, far too large to be compiled with each: isa/shared_rows.cpp has them once
+// for a set. They are the only ones that its units share by name, in the set's own namespace; sets that only add
+// instructions to another (FOVEA_SHARED_ISA) take that one's.
 #pragma once
 
 #include "kernels/simd.hpp"
@@ -32,14 +32,15 @@ void narrow_row(const float *from, int64_t dim, void *to, Dtype dtype);
 // Whether all elements of those rows are finite.
 bool rows_are_finite(const void *from, Dtype dtype, int64_t stride, int64_t count, int64_t dim);
 
-// Features [feature, feature + width) of all rows as elements of `dtype`, rows to_stride apart (attention/scaled_rows.hpp).
+// Features [feature, feature + width) of all rows as elements of `dtype`, rows to_stride apart
+// (attention/scaled_rows.hpp).
 void scale_rows_of(const ScaledRows &from, int64_t feature, int64_t width, void *to, Dtype dtype, int64_t to_stride);
 
 // Copies of a product's rows as floats, a row's `depth` of them after the other's.
 void copy_float_rows(const MatmulRows &rows);
 
-// tile[c][r] = rows[r][c] for up to a register's lanes of rows; the lanes of missing rows become 0. tile_stride: floats between
-// columns.
+// tile[c][r] = rows[r][c] for up to a register's lanes of rows; the lanes of missing rows become 0. tile_stride: floats
+// between columns.
 void rows_to_lanes(const float *const *rows, int64_t row_count, int64_t columns, float *tile, int64_t tile_stride);
 void rows_to_lanes(const Bfloat16 *const *rows, int64_t row_count, int64_t columns, float *tile, int64_t tile_stride);
 void rows_to_lanes(const Float16 *const *rows, int64_t row_count, int64_t columns, float *tile, int64_t tile_stride);

@@ -1,6 +1,7 @@
-// Walks the elements of a row step by step, for kernels of both widths. A step is one register; for 16 bits that become the
-// same type it is a pair of registers in the order of kernels/narrow_pairs.hpp, where a processor has pairs; a register's
-// worth or less behind the last step goes by itself, in order. Whole steps are not masked: that costs many cycles.
+// Walks the elements of a row step by step, for kernels of both widths. A step is one register; for 16 bits that become
+// the same type it is a pair of registers in the order of kernels/narrow_pairs.hpp, where a processor has pairs; a
+// register's worth or less behind the last step goes by itself, in order. Whole steps are not masked: that costs many
+// cycles.
 #pragma once
 
 #include "kernels/narrow_pairs.hpp"

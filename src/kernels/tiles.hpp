@@ -1,8 +1,8 @@
 // What all kernels on AMX tiles share: who has the tiles, which elements they multiply, how elements come into them.
 //
-// Tiles are a thread's, and a kernel takes them for one task: then they are released, as a thread whose tiles are in use
-// has 8 kB more to be saved whenever it is interrupted. What a caller's own code has in the tiles of this thread is put aside
-// and put back: asking costs one store, and only who uses tiles pays for the rest.
+// Tiles are a thread's, and a kernel takes them for one task: then they are released, as a thread whose tiles are in
+// use has 8 kB more to be saved whenever it is interrupted. What a caller's own code has in the tiles of this thread is
+// put aside and put back: asking costs one store, and only who uses tiles pays for the rest.
 #pragma once
 
 #include "beyond_xsimd/amx_tiles.hpp"

@@ -1,5 +1,5 @@
-// How ranks agree. Every rank states what it was called with; all read all statements, in rank order, and so come to one
-// status and one message.
+// How ranks agree. Every rank states what it was called with; all read all statements, in rank order, and so come to
+// one status and one message.
 #pragma once
 
 #include <cstdint>

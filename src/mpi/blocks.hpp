@@ -1,8 +1,8 @@
-// The blocks of keys and values that go round. At step t a rank has the block of the rank t before it: it sends it on and
-// receives the next one into a second buffer, while somebody computes with it.
+// The blocks of keys and values that go round. At step t a rank has the block of the rank t before it: it sends it on
+// and receives the next one into a second buffer, while somebody computes with it.
 //
-// A run of a block goes on while a rank further round attends any of it. All ranks find out the same from what they agreed on,
-// so no message says how long the next one is.
+// A run of a block goes on while a rank further round attends any of it. All ranks find out the same from what they
+// agreed on, so no message says how long the next one is.
 #pragma once
 
 #include "mpi/block.hpp"

@@ -1,4 +1,5 @@
-// Rejections of calls of attention: the core's, of local shapes; what cannot be shared out; what all ranks' lengths must be.
+// Rejections of calls of attention: the core's, of local shapes; what cannot be shared out; what all ranks' lengths
+// must be.
 #include <cinttypes>
 #include <cstring>
 

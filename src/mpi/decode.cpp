@@ -1,5 +1,5 @@
-// Attention to a split cache: each rank attends its own keys, all gather the partial results and merge them in rank order, so
-// that all come to the same bits.
+// Attention to a split cache: each rank attends its own keys, all gather the partial results and merge them in rank
+// order, so that all come to the same bits.
 #include "mpi/decode.hpp"
 
 #include <chrono>

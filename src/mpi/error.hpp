@@ -9,8 +9,8 @@ using Status = fovea_status;
 
 constexpr int max_message = 512;
 
-// Records the message and returns the status. Never allocates; what is not printable ASCII becomes '?', and a message longer
-// than the buffer is cut.
+// Records the message and returns the status. Never allocates; what is not printable ASCII becomes '?', and a message
+// longer than the buffer is cut.
 [[nodiscard, gnu::format(printf, 2, 3)]] Status fail(Status status, const char *format, ...);
 
 // What a function of the core returned: its message becomes ours.

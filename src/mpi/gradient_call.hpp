@@ -1,4 +1,5 @@
-// A call of attention's backward pass as this library sees it, beside the arguments that it shares with the forward call.
+// A call of attention's backward pass as this library sees it, beside the arguments that it shares with the forward
+// call.
 #pragma once
 
 #include "mpi/check.hpp"

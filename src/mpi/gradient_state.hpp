@@ -1,5 +1,5 @@
-// What a rank has of gradients while blocks go round: the sums of its queries, in float32, and how a block adds to them and to
-// its own.
+// What a rank has of gradients while blocks go round: the sums of its queries, in float32, and how a block adds to them
+// and to its own.
 #pragma once
 
 #include "mpi/block.hpp"

@@ -1,9 +1,10 @@
 // Nonblocking messages in pieces that MPI's counts of 32 bits can hold.
 //
-// A message that has fewer bytes than are waited for is a failure as any of MPI's: another build of the library sent it.
+// A message that has fewer bytes than are waited for is a failure as any of MPI's: another build of the library sent
+// it.
 //
-// Between two ranks messages of one tag arrive in the order in which they were sent, so pieces need no numbers. MPI may work
-// only while it is called, so who computes calls move_on() in between.
+// Between two ranks messages of one tag arrive in the order in which they were sent, so pieces need no numbers. MPI may
+// work only while it is called, so who computes calls move_on() in between.
 #include "mpi/messages.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Gradients that are sums over all queries and keys: of ALiBi slopes, of sinks and of a score's parameters. A rank adds up in
-// float64 what its calls of the core give, in their order; then the ranks' sums are added in the order of ranks, so that all
-// have the same bits.
+// Gradients that are sums over all queries and keys: of ALiBi slopes, of sinks and of a score's parameters. A rank adds
+// up in float64 what its calls of the core give, in their order; then the ranks' sums are added in the order of ranks,
+// so that all have the same bits.
 #pragma once
 
 #include "mpi/gradient_call.hpp"

@@ -1,7 +1,7 @@
 // Which keys of a run the queries of another run attend, when positions of both count in the whole sequence.
 //
-// Query i of a run stands at position p_i = offset + q + s i, key j at k + s j, s being the step between neighbours and offset
-// the call's own (query_offset). With d = offset + q - k, a window of `left` and `right` positions allows
+// Query i of a run stands at position p_i = offset + q + s i, key j at k + s j, s being the step between neighbours and
+// offset the call's own (query_offset). With d = offset + q - k, a window of `left` and `right` positions allows
 //     ceil((d - left) / s) <= j - i <= floor((d + right) / s)
 // which is again a window about some whole offset: what fovea_attention takes.
 #pragma once

@@ -1,7 +1,7 @@
 // A rank's queries, cut into pieces, and what a call of the core is given for a piece and some heads.
 //
-// In the calls of the core each key/value head is a batch entry, with its H / Hkv query heads: the bits of an entry do not
-// depend on what else is in a call, so that it does not matter how many heads a call has.
+// In the calls of the core each key/value head is a batch entry, with its H / Hkv query heads: the bits of an entry do
+// not depend on what else is in a call, so that it does not matter how many heads a call has.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
-// The backward pass of ring attention. Blocks of keys and values go round as in the forward pass, and what each rank's queries
-// give of their gradients is one step behind them: a rank computes its part from 0 while the sum of the ranks before arrives, adds
-// it to that, and sends it on; from the last rank that attends the block it goes home. What the owner's own queries give stays
-// there, and is added last.
+// The backward pass of ring attention. Blocks of keys and values go round as in the forward pass, and what each rank's
+// queries give of their gradients is one step behind them: a rank computes its part from 0 while the sum of the ranks
+// before arrives, adds it to that, and sends it on; from the last rank that attends the block it goes home. What the
+// owner's own queries give stays there, and is added last.
 #include "mpi/ring_backward.hpp"
 
 #include <algorithm>

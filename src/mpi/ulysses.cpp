@@ -1,5 +1,5 @@
-// Attention by heads. Every rank sends each other rank the heads that are that one's, of the positions that it has; attends its
-// own heads over all positions; and sends results back to who has their positions.
+// Attention by heads. Every rank sends each other rank the heads that are that one's, of the positions that it has;
+// attends its own heads over all positions; and sends results back to who has their positions.
 //
 // In a grid of ranks, what a rank attends so are its group's positions, by a ring between the groups.
 #include "mpi/ulysses.hpp"
@@ -294,8 +294,8 @@ Status ulysses_attention(Handle *handle, const Arguments &arguments, const fovea
   return FOVEA_OK;
 }
 
-// Every rank of `between` is of another group, and every group has one in each of them: what a group refuses is known to all
-// after one agreement between groups, and what one of those refuses, after one within them.
+// Every rank of `between` is of another group, and every group has one in each of them: what a group refuses is known
+// to all after one agreement between groups, and what one of those refuses, after one within them.
 Status grid_attention(const Grid &grid, const Arguments &arguments, const fovea_mpi_ring_options *given) {
   FOVEA_MPI_CHECK(check_handle(grid.within));
   FOVEA_MPI_CHECK(check_handle(grid.between));

@@ -1,4 +1,5 @@
-// Rejections of attention by heads: what one rank alone can judge, whether heads divide, and the call that a rank will make.
+// Rejections of attention by heads: what one rank alone can judge, whether heads divide, and the call that a rank will
+// make.
 #include <algorithm>
 #include <cinttypes>
 

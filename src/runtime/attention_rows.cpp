@@ -13,9 +13,10 @@ bool all_are(Dtype dtype, const AttentionWish &wish, bool rounds) {
   return true;
 }
 
-// Rows of a head's keys that stay with vectors where there are tiles. For 32 keys of 128 + 128 features tiles take 256 cycles
-// for 16 rows and about 700 to pack what nothing else will read, vectors 256 for each row in float32 (two multiply-adds a
-// cycle) and 128 in products of pairs. From memory, 16 kB at 10 bytes a cycle, all of that but more rows of float32 is hidden.
+// Rows of a head's keys that stay with vectors where there are tiles. For 32 keys of 128 + 128 features tiles take 256
+// cycles for 16 rows and about 700 to pack what nothing else will read, vectors 256 for each row in float32 (two
+// multiply-adds a cycle) and 128 in products of pairs. From memory, 16 kB at 10 bytes a cycle, all of that but more
+// rows of float32 is hidden.
 constexpr int64_t most_rows_beside_tiles = 8;
 
 }  // namespace
@@ -28,8 +29,8 @@ Fit fits_few_bytes(const AttentionRow &row, const AttentionWish &wish) {
   return wish.in_bytes ? fits_few_rows(row, wish) : Fit::no;
 }
 
-// One row or two are as quick when they are widened: memory bounds them. Three take 0.9 of the time on pairs (Zen 5). float32 is rounded, and keys are copied, only where
-// rows are many.
+// One row or two are as quick when they are widened: memory bounds them. Three take 0.9 of the time on pairs (Zen 5).
+// float32 is rounded, and keys are copied, only where rows are many.
 Fit fits_few_pairs(const AttentionRow &row, const AttentionWish &wish) {
   constexpr int64_t least_rows = 3;
   if (wish.rows < least_rows || fits_few_rows(row, wish) == Fit::no) return Fit::no;
@@ -45,8 +46,8 @@ Fit fits_many_pairs(const AttentionRow &, const AttentionWish &wish) {
   return wish.compared_dim % 2 == 0 ? Fit::yes : Fit::odd_dim;
 }
 
-// What is wanted of bfloat16 beside the output comes from pairs. Scaled by what dropout keeps, weights of binary16 might
-// overflow.
+// What is wanted of bfloat16 beside the output comes from pairs. Scaled by what dropout keeps, weights of binary16
+// might overflow.
 Fit fits_tiles(const AttentionRow &row, const AttentionWish &wish) {
   if (wish.key_len == 0 || (wish.counts_rows && wish.rows <= most_rows_beside_tiles)) return Fit::no;
   if (row.multiplied == Multiplied::float16) {

@@ -75,7 +75,8 @@ constexpr AttentionRow on_tiles(Multiplied multiplied, Features tiles, const Att
   return {ScoreKind::dot, AttentionPath::many_rows, multiplied, feature::bfloat16_pairs | tiles, kernels, fits_tiles};
 }
 
-// One kernel, one row. Many rows of pairs come behind few rows of floats, which are as quick where pairs of few rows do not fit.
+// One kernel, one row. Many rows of pairs come behind few rows of floats, which are as quick where pairs of few rows do
+// not fit.
 // clang-format off
 inline constexpr AttentionRow attention_rows[] = {
     FOVEA_FLOAT16_TILES_ROW(on_tiles(Multiplied::float16, feature::tiles, &dot_amxfp16))
@@ -113,8 +114,8 @@ struct AttentionChoice {
   bool tiles_refused;  // by the system
 };
 
-// The first row whose features are among `allowed` and this processor's, and which fits. Asks the system for tiles if a row
-// that fits needs them.
+// The first row whose features are among `allowed` and this processor's, and which fits. Asks the system for tiles if a
+// row that fits needs them.
 AttentionChoice choose_attention(Features allowed, const AttentionWish &wish);
 
 // Likewise the first that writes weights and scores.

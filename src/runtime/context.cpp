@@ -15,9 +15,9 @@ fovea_context::~fovea_context() { fovea::free_spare_workspace(spare_workspace.lo
 namespace fovea {
 namespace {
 
-// The default context. Threads that come first at once may each make one, and the first to be done wins: there is no lock
-// that another thread could hold when this one forks. Kept to the end, since objects that are destroyed even later may
-// call.
+// The default context. Threads that come first at once may each make one, and the first to be done wins: there is no
+// lock that another thread could hold when this one forks. Kept to the end, since objects that are destroyed even later
+// may call.
 std::atomic<Context *> fallback{nullptr};
 
 Status make_fallback(const Context **context) {

@@ -1,5 +1,6 @@
-// Detects features by CPUID and XGETBV, not by the compiler's helper: the operating system must save wide registers too,
-// and each set is matched against every feature that its compiler flags (x86-64-v3, x86-64-v4) let the compiler use.
+// Detects features by CPUID and XGETBV, not by the compiler's helper: the operating system must save wide registers
+// too, and each set is matched against every feature that its compiler flags (x86-64-v3, x86-64-v4) let the compiler
+// use.
 #include "runtime/cpu.hpp"
 
 #if defined(__x86_64__)
@@ -27,9 +28,9 @@ uint64_t saved_registers() {
   return (static_cast<uint64_t>(high) << 32) | low;
 }
 
-// Linux gives a process the tiles only when it asks (arch_prctl, ARCH_REQ_XCOMP_PERM), for all its threads. It may refuse:
-// an old kernel, or a thread with a signal stack too small to save them on. From then on it refuses such stacks, so
-// nothing is asked before the set is named or looked for.
+// Linux gives a process the tiles only when it asks (arch_prctl, ARCH_REQ_XCOMP_PERM), for all its threads. It may
+// refuse: an old kernel, or a thread with a signal stack too small to save them on. From then on it refuses such
+// stacks, so nothing is asked before the set is named or looked for.
 int ask_for_tiles() {
 #if defined(__linux__)
   constexpr int request_permission = 0x1023;

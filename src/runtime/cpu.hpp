@@ -23,8 +23,8 @@ constexpr Features avx_half_products = 256;  // AVX2's (AVX-VNNI)
 // Those of the processor whose registers the operating system saves. Asks the system for nothing.
 Features cpu_features();
 
-// Whether the system lets this process use tiles, which it has to be asked. To be called where a call would use them, as
-// the process then gives up small signal stacks.
+// Whether the system lets this process use tiles, which it has to be asked. To be called where a call would use them,
+// as the process then gives up small signal stacks.
 bool tiles_granted();
 
 }  // namespace fovea

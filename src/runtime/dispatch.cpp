@@ -1,6 +1,7 @@
-// What the names of instruction sets allow. A name that is unknown, or that this machine cannot run, is an error and never a
-// silent fallback. Without a name all is allowed but what wants AMX to be named. Attention and products of 16 bits take AMX
-// unless a lower set is named, for which the process gives up small signal stacks (cpu.cpp) as soon as there is such a call.
+// What the names of instruction sets allow. A name that is unknown, or that this machine cannot run, is an error and
+// never a silent fallback. Without a name all is allowed but what wants AMX to be named. Attention and products of 16
+// bits take AMX unless a lower set is named, for which the process gives up small signal stacks (cpu.cpp) as soon as
+// there is such a call.
 #include "runtime/dispatch.hpp"
 
 #include <cstdio>

@@ -22,15 +22,16 @@ struct Kernels {
   const AttentionKernels &attention_of(ScoreKind score) const { return *attention[static_cast<int>(score)]; }
 };
 
-// What a set's limit allows, or nullptr when this build or this machine lacks the set. Asks the system for tiles when that is
-// the set of them.
+// What a set's limit allows, or nullptr when this build or this machine lacks the set. Asks the system for tiles when
+// that is the set of them.
 const Kernels *kernels_of(Isa isa);
 
-// Whether what is packed for one serves the other: without a limit a context has more kernels than with the name of its set.
+// Whether what is packed for one serves the other: without a limit a context has more kernels than with the name of its
+// set.
 bool same_set(const Kernels &a, const Kernels &b);
 
-// The most that is not above the named set; nullptr names the environment's FOVEA_ISA, else all there is. `origin` is what
-// the message calls the name.
+// The most that is not above the named set; nullptr names the environment's FOVEA_ISA, else all there is. `origin` is
+// what the message calls the name.
 [[nodiscard]] Status select_kernels(const char *name, const char *origin, const Kernels **kernels);
 
 }  // namespace fovea

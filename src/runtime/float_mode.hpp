@@ -1,7 +1,7 @@
-// The one floating-point mode that the library computes in: round to nearest, denormal numbers kept, no exception trapped.
-// Callers and their threads may have set another, so each call and each share of a parallel one begins by setting it, and
-// puts back what it found: control bits and the sticky flags. Where nothing has to be set this costs a read and a
-// comparison at each end.
+// The one floating-point mode that the library computes in: round to nearest, denormal numbers kept, no exception
+// trapped. Callers and their threads may have set another, so each call and each share of a parallel one begins by
+// setting it, and puts back what it found: control bits and the sticky flags. Where nothing has to be set this costs a
+// read and a comparison at each end.
 #pragma once
 
 #include <cstdint>
@@ -102,8 +102,8 @@ class CallFloatMode : StandardFloatMode {
   const FloatEnvironment *const outer_;  // a caller's parallel loop may call again
 };
 
-// The caller's environment for as long as this lives, inside a call: for code that is not ours, a caller's parallel loop
-// and oneTBB, which hands the mode it finds on to the tasks of a whole arena.
+// The caller's environment for as long as this lives, inside a call: for code that is not ours, a caller's parallel
+// loop and oneTBB, which hands the mode it finds on to the tasks of a whole arena.
 class CallersFloatMode {
  public:
   CallersFloatMode() {

@@ -36,8 +36,8 @@ class MemoryPart {
   int64_t copy_size_ = 0;  // bytes from one copy to the next
 };
 
-// Sizes are factors of a product, and are not to be trusted: one that does not fit makes the whole layout unfit, which is
-// asked once, at the end.
+// Sizes are factors of a product, and are not to be trusted: one that does not fit makes the whole layout unfit, which
+// is asked once, at the end.
 class MemoryLayout {
  public:
   using Sizes = std::initializer_list<int64_t>;

@@ -1,5 +1,5 @@
-// The only file that includes oneTBB. What it does here is plain; the rest of this file is about when it cannot be asked
-// to, found in oneTBB 2021.8 and much the same in later ones:
+// The only file that includes oneTBB. What it does here is plain; the rest of this file is about when it cannot be
+// asked to, found in oneTBB 2021.8 and much the same in later ones:
 //
 //   - An exception out of its first initialisation leaves that begun for ever: a thread that asks again spins. So one
 //     thread starts it, in two halves, and after a failure no thread asks again.
@@ -95,7 +95,8 @@ bool can_have_threads(int count) {
   return created == count;
 }
 
-// A library linked into a plugin is unloaded with it. There is nothing to keep where this is part of the program itself.
+// A library linked into a plugin is unloaded with it. There is nothing to keep where this is part of the program
+// itself.
 void stay_loaded() {
 #if defined(RTLD_NOLOAD) && defined(RTLD_NODELETE)
   Dl_info here;
@@ -141,7 +142,8 @@ int one_tbb_concurrency() { return is_started() ? oneapi::tbb::this_task_arena::
 bool run_on_one_tbb(int workers, void (*work)(void *data, int64_t worker), void *data) {
   if (!is_started() || !has_threads()) return false;
   try {
-    // A context of its own: the caller may be a task of a group that is cancelled, which must not leave a result half done.
+    // A context of its own: the caller may be a task of a group that is cancelled, which must not leave a result half
+    // done.
     oneapi::tbb::task_group_context context(oneapi::tbb::task_group_context::isolated);
     // Isolated: while a worker waits here it must not pick up the caller's unrelated tasks, which might call us again.
     oneapi::tbb::this_task_arena::isolate([&] {

@@ -2,8 +2,9 @@
 // worker empties its own range, then helps with the others: balance comes by itself, and scratch memory belongs to the
 // worker and not to the thread. Results do not depend on who runs what.
 //
-// A task of a later stage waits for those before it. Every one of them has been drawn by then, so it is running: the wait
-// is at most a task long, too short to put a thread to sleep for; where that task has lost its core the wait yields.
+// A task of a later stage waits for those before it. Every one of them has been drawn by then, so it is running: the
+// wait is at most a task long, too short to put a thread to sleep for; where that task has lost its core the wait
+// yields.
 #include "runtime/parallel.hpp"
 
 #include <algorithm>

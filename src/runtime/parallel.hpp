@@ -77,8 +77,9 @@ class TaskList {
   int64_t stages_ = 0;
 };
 
-// How many workers to give work that would take one thread about so many cycles: waking another costs some microseconds,
-// so that below 20 of them one is quicker alone. This is the one place that says when; callers estimate their cycles.
+// How many workers to give work that would take one thread about so many cycles: waking another costs some
+// microseconds, so that below 20 of them one is quicker alone. This is the one place that says when; callers estimate
+// their cycles.
 int workers_for(const Context &context, double cycles);
 
 // Calls body(worker, task) once for every task in [0, task_count). Tasks run in any order; `worker` is in [0, workers)

@@ -46,9 +46,9 @@ FOVEA_OF_EACH_SET(MatmulKernels, byte_products);
 extern const MatmulKernels byte_products_avx512halves, byte_products_avxvnni;
 extern const MatmulKernels products_avx512bf16, products_amxbf16, products_amxfp16, parts_amx;
 
-// Panels of all but float16_tiles, parts and bytes are the same, so what one row's kernels packed another's multiply. AMX has to be
-// named for parts: they are worth half of a projection's time or cost a fifth more, as the machine's cores are shared or not
-// (kernels/products/amx_matmul.hpp).
+// Panels of all but float16_tiles, parts and bytes are the same, so what one row's kernels packed another's multiply.
+// AMX has to be named for parts: they are worth half of a projection's time or cost a fifth more, as the machine's
+// cores are shared or not (kernels/products/amx_matmul.hpp).
 // clang-format off
 inline constexpr ProductRow product_rows[] = {
     FOVEA_AMX_ROW({feature::avx512 | feature::bfloat16_tiles | feature::amx_by_name, &parts_amx, fits_parts})
@@ -66,8 +66,8 @@ inline constexpr ProductRow product_rows[] = {
 };
 // clang-format on
 
-// The first row whose features are among `allowed` and this processor's, and which fits. Asks the system for tiles if a row
-// that fits needs them.
+// The first row whose features are among `allowed` and this processor's, and which fits. Asks the system for tiles if a
+// row that fits needs them.
 const MatmulKernels &choose_product(Features allowed, const ProductWish &wish);
 
 }  // namespace fovea

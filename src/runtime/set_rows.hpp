@@ -1,5 +1,5 @@
-// How lists of kernels leave out what was not built: a row of AVX2's, AVX-512's or AMX's is there if that set is, one of pairs or
-// of tiles if its element type is, too.
+// How lists of kernels leave out what was not built: a row of AVX2's, AVX-512's or AMX's is there if that set is, one
+// of pairs or of tiles if its element type is, too.
 #pragma once
 
 #include "built_types.hpp"

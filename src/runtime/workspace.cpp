@@ -1,5 +1,5 @@
-// Keeps one spare block per context, exchanged atomically: a caller takes it, and puts its own back when the slot is empty.
-// A block starts with a cache line that holds its size.
+// Keeps one spare block per context, exchanged atomically: a caller takes it, and puts its own back when the slot is
+// empty. A block starts with a cache line that holds its size.
 #include "runtime/workspace.hpp"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Keys and values of 8 bits with scales. Kernels read what the numbers stand for: as float32, with the bits that F32 tensors of
-// these numbers give, or rounded to the query's type where its products are the processor's own.
+// Keys and values of 8 bits with scales. Kernels read what the numbers stand for: as float32, with the bits that F32
+// tensors of these numbers give, or rounded to the query's type where its products are the processor's own.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -14,8 +14,8 @@ namespace {
 
 bool by_bytes(const std::string &plan) { return plan.find("kernels=avx512vnni") != std::string::npos; }
 
-// Products of bytes round a query's numbers to 2^-16 of the largest of its block, and a weight times a scale to 2^-16 of the
-// largest of 192 keys. So many roundings hardly ever go one way: 64 of one sign are allowed here.
+// Products of bytes round a query's numbers to 2^-16 of the largest of its block, and a weight times a scale to 2^-16
+// of the largest of 192 keys. So many roundings hardly ever go one way: 64 of one sign are allowed here.
 void check_near(const AttentionProblem &problem, const AttentionResult &result, const AttentionResult &truth) {
   const std::vector<float> queries = problem.query.dense(), keys = problem.key.dense(), values = problem.value.dense();
   const auto largest = [](const std::vector<float> &numbers) {

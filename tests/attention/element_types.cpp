@@ -1,6 +1,7 @@
-// Queries, keys, values, bias, outputs and weights of 16 bits. All that is computed between loading and storing is float32,
-// in an order that does not depend on element types: so what comes out is, bit by bit, what float32 tensors with the same
-// numbers give, rounded once. Only where 16 bits meet the processor's own products of them are weights rounded, too.
+// Queries, keys, values, bias, outputs and weights of 16 bits. All that is computed between loading and storing is
+// float32, in an order that does not depend on element types: so what comes out is, bit by bit, what float32 tensors
+// with the same numbers give, rounded once. Only where 16 bits meet the processor's own products of them are weights
+// rounded, too.
 #include <doctest/doctest.h>
 
 #include <optional>
@@ -60,8 +61,8 @@ class Narrowed {
   std::optional<NarrowTensor> tensor_;
 };
 
-// What is rounded to bfloat16 on the way: nothing; weights; weights, and the sum that divides is one of rounded weights. Or
-// weights to binary16.
+// What is rounded to bfloat16 on the way: nothing; weights; weights, and the sum that divides is one of rounded
+// weights. Or weights to binary16.
 enum class Rounding { none, weights, both, float16 };
 
 // What the plan says of its kernels.
@@ -105,8 +106,8 @@ void check_close(const Tensor<float> &got, const Tensor<float> &truth) {
   CHECK_EQ(wrong, 0);
 }
 
-// A rounding of each weight to 8 bits (and of scores whose subnormal terms are 0), then of the output. Tiles take weights
-// from a power with an error of 2^-13.
+// A rounding of each weight to 8 bits (and of scores whose subnormal terms are 0), then of the output. Tiles take
+// weights from a power with an error of 2^-13.
 void check_near(const Narrowed &out, const Tensor<float> &truth, const Tensor<float> &floats, fovea_dtype dtype,
                 const Tensor<float> &magnitude, Rounding rounding) {
   const bool tiles = rounding == Rounding::both || rounding == Rounding::float16;

@@ -1,6 +1,6 @@
-// Values of 4 bits with scales and least numbers, beside keys of 8 bits or of floats. Kernels read what the numbers stand for: as
-// float32, with the bits that F32 tensors of these numbers give, or rounded to the query's type where its products are the
-// processor's own.
+// Values of 4 bits with scales and least numbers, beside keys of 8 bits or of floats. Kernels read what the numbers
+// stand for: as float32, with the bits that F32 tensors of these numbers give, or rounded to the query's type where its
+// products are the processor's own.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,8 +1,9 @@
-// ONNX's operator Attention, opsets 23 to 25, as ordinary calls: for each kind of case that its node tests have, the call that does
-// the same, in float32, float16 and bfloat16, against the formula in float64. What differs in words: positions are counted from
-// the first key unless there is a past or a length, an additive mask is a bias, and of the modes of qk_matmul_output 0 to 2 are
-// scores and 3 the weights. A past lies in memory with room for what is new, where ONNX's TensorScatter puts it: a page for each
-// batch entry, to which a schedule appends, and which a schedule or a call of attention reads.
+// ONNX's operator Attention, opsets 23 to 25, as ordinary calls: for each kind of case that its node tests have, the
+// call that does the same, in float32, float16 and bfloat16, against the formula in float64. What differs in words:
+// positions are counted from the first key unless there is a past or a length, an additive mask is a bias, and of the
+// modes of qk_matmul_output 0 to 2 are scores and 3 the weights. A past lies in memory with room for what is new, where
+// ONNX's TensorScatter puts it: a page for each batch entry, to which a schedule appends, and which a schedule or a
+// call of attention reads.
 #include <doctest/doctest.h>
 
 #include <cmath>

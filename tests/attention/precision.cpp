@@ -1,5 +1,5 @@
-// FOVEA_PRECISION_*: what may be rounded to bfloat16 where the processor multiplies that more quickly. The result is that of
-// tensors that were rounded before, bit by bit; everything else stays float32.
+// FOVEA_PRECISION_*: what may be rounded to bfloat16 where the processor multiplies that more quickly. The result is
+// that of tensors that were rounded before, bit by bit; everything else stays float32.
 #include <doctest/doctest.h>
 
 #include <cmath>

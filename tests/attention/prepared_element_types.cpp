@@ -1,5 +1,5 @@
-// Prepared keys and 16 bits: keys that come in them are prepared as float32 keys of the same numbers are; those of BILINEAR,
-// which are projected keys, may be kept in them, each number rounded once.
+// Prepared keys and 16 bits: keys that come in them are prepared as float32 keys of the same numbers are; those of
+// BILINEAR, which are projected keys, may be kept in them, each number rounded once.
 #include <doctest/doctest.h>
 
 #include "errors.hpp"

@@ -1,5 +1,5 @@
-// Finite inputs, finite results: attention at the ends of float32's range. What the formula says scales is multiplied by powers
-// of two, from 2^-120 to 2^127, and results follow, to the bit where nothing on the way is subnormal.
+// Finite inputs, finite results: attention at the ends of float32's range. What the formula says scales is multiplied
+// by powers of two, from 2^-120 to 2^127, and results follow, to the bit where nothing on the way is subnormal.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// options.scores: raw, after the soft-cap, or the logits, against the formula in float64 on every way through the library.
+// options.scores: raw, after the soft-cap, or the logits, against the formula in float64 on every way through the
+// library.
 #include <doctest/doctest.h>
 
 #include "errors.hpp"

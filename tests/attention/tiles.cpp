@@ -1,6 +1,6 @@
-// Attention of bfloat16 and binary16 on AMX's tiles, native or emulated: against the formula in double at every edge of tiles and blocks,
-// what must not change bits, and what a plan says of it. Masks and all other options: element_types.cpp, which runs on
-// tiles as well.
+// Attention of bfloat16 and binary16 on AMX's tiles, native or emulated: against the formula in double at every edge of
+// tiles and blocks, what must not change bits, and what a plan says of it. Masks and all other options:
+// element_types.cpp, which runs on tiles as well.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -75,8 +75,8 @@ std::vector<fovea_dtype> tile_types() {
   return {FOVEA_BF16};
 }
 
-// A weight is off by its rounding to 8 or 11 bits and by the 2^-13 of its power, and so is the sum that divides; all sums are
-// float32. Weights of binary16 below 2^-21 of the largest are off by 2^-32 of that.
+// A weight is off by its rounding to 8 or 11 bits and by the 2^-13 of its power, and so is the sum that divides; all
+// sums are float32. Weights of binary16 below 2^-21 of the largest are off by 2^-32 of that.
 void check_truth(AttentionProblem &problem, fovea_dtype dtype, bool want_weights = false,
                  uint32_t flags = FOVEA_QUERY_INVARIANT) {
   CAPTURE(problem.describe());

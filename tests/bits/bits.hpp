@@ -1,5 +1,5 @@
-// The table of calls whose results are pinned bit by bit: what a row is, the numbers it is given, the hash of what it gives.
-// Everything goes through the C interface, so that the table outlives whatever is rebuilt behind it.
+// The table of calls whose results are pinned bit by bit: what a row is, the numbers it is given, the hash of what it
+// gives. Everything goes through the C interface, so that the table outlives whatever is rebuilt behind it.
 #pragma once
 
 #include <fovea/fovea.h>
@@ -120,8 +120,8 @@ struct BitsRow {
 
 using BitsRows = std::vector<BitsRow>;
 
-// A row for each group of neighbouring sizes, which runs the calls that `add` makes of each of them: an edge is where the
-// neighbours differ, so one hash serves.
+// A row for each group of neighbouring sizes, which runs the calls that `add` makes of each of them: an edge is where
+// the neighbours differ, so one hash serves.
 using Sweep = std::vector<std::vector<int64_t>>;
 using AddOfSize = std::function<void(const std::string &name, int64_t size, BitsRows &rows)>;
 void add_sweep(const std::string &name, const Sweep &sweep, const AddOfSize &add, BitsRows &rows);

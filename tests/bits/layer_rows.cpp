@@ -7,7 +7,8 @@
 namespace testing {
 namespace {
 
-// ---- positions -------------------------------------------------------------------------------------------------------
+// ---- positions
+// -------------------------------------------------------------------------------------------------------
 
 struct Rotary {
   Shape shape;
@@ -177,7 +178,8 @@ void add_rotaries(BitsRows &rows) {
   }
 }
 
-// ---- multi-head attention --------------------------------------------------------------------------------------------
+// ---- multi-head attention
+// --------------------------------------------------------------------------------------------
 
 MultiHead make_layer(const MultiHeadSizes &s, Inputs inputs, Numbers &numbers) {
   MultiHead layer;

@@ -1,6 +1,6 @@
 // Are the bits of results what they were? Runs the table of calls on every instruction set of the machine and compares
-// hashes of all that they give with the files here, one for each set. Each call runs on one thread and, from memory that no
-// register is aligned to, on the threads of a caller's own loop, which has to give the same.
+// hashes of all that they give with the files here, one for each set. Each call runs on one thread and, from memory
+// that no register is aligned to, on the threads of a caller's own loop, which has to give the same.
 //
 //   fovea_bits DIRECTORY                       compares
 //   FOVEA_RENEW_BITS=1 fovea_bits DIRECTORY    writes the files of the machine's instruction sets
@@ -32,7 +32,8 @@ std::string hexadecimal(uint64_t value) {
   return text;
 }
 
-// ---- files -----------------------------------------------------------------------------------------------------------
+// ---- files
+// -----------------------------------------------------------------------------------------------------------
 
 // The set "amx" is avx512's but for projections; "base" is another one for each architecture.
 std::string file_of([[maybe_unused]] const std::string &isa) {
@@ -63,7 +64,8 @@ void write(const std::string &file, const Hashes &hashes) {
   CHECK(lines.good());
 }
 
-// ---- running ---------------------------------------------------------------------------------------------------------
+// ---- running
+// ---------------------------------------------------------------------------------------------------------
 
 uint64_t run(const BitsCall &call, const fovea_context *context) {
   Digest digest;
@@ -101,13 +103,14 @@ struct Sets {
   }
 };
 
-// ---- comparing -------------------------------------------------------------------------------------------------------
+// ---- comparing
+// -------------------------------------------------------------------------------------------------------
 
 const std::string how_to_renew =
     "\nIf bits were meant to move, renew the files: ./dev bits. The commit says why (docs/testing.md, \"Bits\").";
 
-// A call that was added on a machine without this set, or of the other architecture, is in other files but not in this one: it
-// is told, and no failure.
+// A call that was added on a machine without this set, or of the other architecture, is in other files but not in this
+// one: it is told, and no failure.
 void compare(const std::string &file, const Hashes &found) {
   Hashes pinned, elsewhere;
   read(file, &pinned);

@@ -194,7 +194,8 @@ TEST_SUITE("minilm example") {
     const std::vector<Tokens> sentences = all_lengths();
     std::vector<Vector> truths;
     for (const Tokens &sentence : sentences) truths.push_back(Reference{model}.embed(sentence));
-    // Differences of unit vectors. In 16 bits each number is rounded some 20 times one after the other, and so are the weights.
+    // Differences of unit vectors. In 16 bits each number is rounded some 20 times one after the other, and so are the
+    // weights.
     const std::map<Type, double> limits = {{Type::f32, 2e-6}, {Type::f16, 2e-3}, {Type::bf16, 1.6e-2}};
     for (const auto &[type, limit] : limits) {
       const std::string name = name_of(type);

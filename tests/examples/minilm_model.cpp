@@ -1,5 +1,6 @@
-// The example minilm on the real model, where it was fetched: an embedding of 16 bits points where float32's does. The bug it
-// guards against: one rounding too many in the stream that runs through all layers, which a small random model does not show.
+// The example minilm on the real model, where it was fetched: an embedding of 16 bits points where float32's does. The
+// bug it guards against: one rounding too many in the stream that runs through all layers, which a small random model
+// does not show.
 //
 //     minilm_model MODEL TEXT      with FOVEA_ISA; FOVEA_MINILM_MODEL in the environment goes before MODEL
 //

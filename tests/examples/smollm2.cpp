@@ -1,5 +1,5 @@
-// The parts of the example smollm2, on a model made here: two layers of random weights against the formula in float64, with
-// prompts and single steps mixed, forks, and caches of every type.
+// The parts of the example smollm2, on a model made here: two layers of random weights against the formula in float64,
+// with prompts and single steps mixed, forks, and caches of every type.
 #include <doctest/doctest.h>
 
 #include <algorithm>

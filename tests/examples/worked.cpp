@@ -1,5 +1,5 @@
-// The textbook's worked examples with numbers that can be checked by hand, through the C++ face, with elements of float32,
-// float16 and bfloat16. Parameters of score functions are float32.
+// The textbook's worked examples with numbers that can be checked by hand, through the C++ face, with elements of
+// float32, float16 and bfloat16. Parameters of score functions are float32.
 #include <doctest/doctest.h>
 
 #include <cmath>

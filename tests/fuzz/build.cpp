@@ -1,5 +1,5 @@
-// A call from bytes: first which arguments there are (choose.cpp), then the sizes that the letters of the headers stand for
-// (sizes.cpp), then tensors and numbers.
+// A call from bytes: first which arguments there are (choose.cpp), then the sizes that the letters of the headers stand
+// for (sizes.cpp), then tensors and numbers.
 #include "build.hpp"
 
 #include <algorithm>
@@ -294,7 +294,8 @@ class Builder {
     if (!tensors && has_member(*kind, static_cast<int>(node.slot - in.row->slots))) node.real = 1.5f;
   }
 
-  // Room of a size that some function tells of a handle among the arguments, or of any; or bytes that were written before.
+  // Room of a size that some function tells of a handle among the arguments, or of any; or bytes that were written
+  // before.
   void fill_bytes(Node &node) {
     if (node.slot->kind == Kind::bytes) {
       if (state_.saved.empty()) return;

@@ -10,8 +10,8 @@ namespace fuzz {
 // Makes handles that a call needs and nobody has; null where it did not succeed.
 using MakeHandle = Handle *(*)(State &state, Choices &choices, int kind, int depth);
 
-// A call of the function; none where the sizes that came out are too large to try. `plain`: nothing is wrong with it, as
-// far as the headers can be understood.
+// A call of the function; none where the sizes that came out are too large to try. `plain`: nothing is wrong with it,
+// as far as the headers can be understood.
 std::optional<Frame> build(State &state, Choices &choices, size_t function, bool plain, int depth, MakeHandle make);
 
 // Makes some things wrong, and sees to it that whatever the call may then touch is there.

@@ -13,8 +13,8 @@ struct Maker {
   MakeHandle make;
 };
 
-// Makes the arguments' nodes, none of them filled in; binds the sizes that handles have. wanted: an option that is to be
-// there, or null. Returns pairs of sizes that have to be equal.
+// Makes the arguments' nodes, none of them filled in; binds the sizes that handles have. wanted: an option that is to
+// be there, or null. Returns pairs of sizes that have to be equal.
 std::vector<const int *> choose_arguments(const Maker &maker, Frame &frame, const Counted *wanted);
 
 constexpr int huge_class = 5;

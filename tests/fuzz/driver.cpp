@@ -4,9 +4,9 @@
 //        driver --one HEX                  makes the calls of these bytes, and says which; so does --file NAME
 //        driver --corpus FOLDER            writes bytes of calls that succeed, one file for each function
 //
-// A process of its own makes the calls, so that what ends it is reported. First each function is called until it succeeds,
-// and then with each option and value until one succeeds with that: what never does is an error, whether the library is at
-// fault or this program does not know how to.
+// A process of its own makes the calls, so that what ends it is reported. First each function is called until it
+// succeeds, and then with each option and value until one succeeds with that: what never does is an error, whether the
+// library is at fault or this program does not know how to.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -111,7 +111,8 @@ void make_calls(uint64_t seed, double seconds) {
   shared->finished = true;
 }
 
-// ---- failures --------------------------------------------------------------------------------------------------------
+// ---- failures
+// --------------------------------------------------------------------------------------------------------
 
 // Whether the calls of these bytes end a process.
 bool fails(const Bytes &bytes, bool quietly) {
@@ -195,7 +196,8 @@ void report_failure(uint64_t seed) {
   fails(small, false);
 }
 
-// ---- what was called -------------------------------------------------------------------------------------------------
+// ---- what was called
+// -------------------------------------------------------------------------------------------------
 
 bool report() {
   const Tally &counts = shared->tally;

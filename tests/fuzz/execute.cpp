@@ -47,7 +47,8 @@ class Execution {
     fail(frame_, text);
   }
 
-  // ---- memory --------------------------------------------------------------------------------------------------------
+  // ---- memory
+  // --------------------------------------------------------------------------------------------------------
 
   bool widens(const Tensor &tensor) const { return variant_.widened && is_narrow(tensor.view.dtype); }
 
@@ -133,7 +134,8 @@ class Execution {
     return place(bytes.data(), sane);
   }
 
-  // ---- arguments -----------------------------------------------------------------------------------------------------
+  // ---- arguments
+  // -----------------------------------------------------------------------------------------------------
 
   Word word_of(const Node &node, size_t argument) {
     Word word;
@@ -264,7 +266,8 @@ class Execution {
     return place(&tensor, sizeof tensor);
   }
 
-  // ---- the call ------------------------------------------------------------------------------------------------------
+  // ---- the call
+  // ------------------------------------------------------------------------------------------------------
 
   void remember() {
     for (std::vector<Kept> *list : {&kept_, &written_}) {
@@ -286,7 +289,8 @@ class Execution {
     if (!(after == mode)) wrong("the floating-point environment is not as it was");
   }
 
-  // ---- what has to hold afterwards -----------------------------------------------------------------------------------
+  // ---- what has to hold afterwards
+  // -----------------------------------------------------------------------------------
 
   static bool same(const Block &block, const std::vector<uint8_t> &bytes) {
     return bytes.empty() || std::memcmp(block.data, bytes.data(), bytes.size()) == 0;
@@ -359,8 +363,8 @@ class Execution {
     if (status == FOVEA_OUT_OF_MEMORY && !may_lack_memory()) wrong("out of memory: " + shown);
   }
 
-  // Only where large sizes were asked for may memory lack: by arguments, or by saved bytes, of a cache without positions, say,
-  // which is to have some now.
+  // Only where large sizes were asked for may memory lack: by arguments, or by saved bytes, of a cache without
+  // positions, say, which is to have some now.
   bool may_lack_memory() const {
     for (size_t n = 0; n < frame_.function->slot_count; ++n) {
       if (frame_.function->slots[n].kind == Kind::bytes) return true;
@@ -393,7 +397,8 @@ class Execution {
     }
   }
 
-  // ---- what came out -------------------------------------------------------------------------------------------------
+  // ---- what came out
+  // -------------------------------------------------------------------------------------------------
 
   void collect() {
     const FunctionRow &function = variant_.function != nullptr ? *variant_.function : *frame_.function;

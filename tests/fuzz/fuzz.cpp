@@ -1,5 +1,5 @@
-// Layout of the bytes: for each call its function, whether and what is wrong with it, then what build.cpp asks for. Up to
-// twelve calls share their handles.
+// Layout of the bytes: for each call its function, whether and what is wrong with it, then what build.cpp asks for. Up
+// to twelve calls share their handles.
 #include "fuzz.hpp"
 
 #include <cstdio>
@@ -138,7 +138,8 @@ class Interpreter {
     return nullptr;
   }
 
-  // ---- handles -------------------------------------------------------------------------------------------------------
+  // ---- handles
+  // -------------------------------------------------------------------------------------------------------
 
   Handle *make(Choices &choices, int kind, int depth) {
     if (depth > most_depth) return nullptr;
@@ -226,7 +227,8 @@ class Interpreter {
     return nullptr;
   }
 
-  // ---- what a call needs of earlier ones -------------------------------------------------------------------------------
+  // ---- what a call needs of earlier ones
+  // -------------------------------------------------------------------------------
 
   // A function that reads bytes gets those that another wrote.
   void make_bytes(Choices &choices, const FunctionRow &function, int depth) {

@@ -1,6 +1,6 @@
-// Memory for one call: every block lies in pages of its own between pages that nobody may touch, flush with one of them,
-// and what is left of its pages next to it is marked. Blocks are used again by the next call: mapping memory takes longer
-// than most calls.
+// Memory for one call: every block lies in pages of its own between pages that nobody may touch, flush with one of
+// them, and what is left of its pages next to it is marked. Blocks are used again by the next call: mapping memory
+// takes longer than most calls.
 #pragma once
 
 #include <sys/mman.h>

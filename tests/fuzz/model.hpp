@@ -9,8 +9,8 @@
 
 namespace fuzz {
 
-// An axis of a tensor: its size as a function of the call's sizes, which of them it is (-1: a sum or product), and a bit
-// for each that it is made of. size null: "...", any number of axes.
+// An axis of a tensor: its size as a function of the call's sizes, which of them it is (-1: a sum or product), and a
+// bit for each that it is made of. size null: "...", any number of axes.
 struct Axis {
   uint64_t (*size)(const uint64_t *sizes);
   int symbol;

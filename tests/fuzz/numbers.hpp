@@ -1,5 +1,5 @@
-// Numbers of 16 bits from and to float32, from their definitions, in integers: what the caller's floating-point mode is does
-// not matter.
+// Numbers of 16 bits from and to float32, from their definitions, in integers: what the caller's floating-point mode is
+// does not matter.
 #pragma once
 
 #include <fovea/fovea.h>

@@ -1,6 +1,6 @@
-// What may be wrong with a call: each kind of argument in each way, one or two at a time. A wrong tensor may say to reach
-// far beyond its memory. Such a call has to be refused, or to have no need of that memory; where neither is sure, something
-// else is made wrong too.
+// What may be wrong with a call: each kind of argument in each way, one or two at a time. A wrong tensor may say to
+// reach far beyond its memory. Such a call has to be refused, or to have no need of that memory; where neither is sure,
+// something else is made wrong too.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

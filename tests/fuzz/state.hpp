@@ -1,4 +1,5 @@
-// What lives from call to call: contexts of every instruction set, handles, saved bytes, and the tally of what was called.
+// What lives from call to call: contexts of every instruction set, handles, saved bytes, and the tally of what was
+// called.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The same bits of gradients: for any number of threads, from run to run, for a batch entry wherever it stands, planned or not,
-// whatever else is wanted.
+// The same bits of gradients: for any number of threads, from run to run, for a batch entry wherever it stands, planned
+// or not, whatever else is wanted.
 #include <doctest/doctest.h>
 
 #include "support/attention_plan.hpp"

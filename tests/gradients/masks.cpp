@@ -1,4 +1,5 @@
-// Gradients and masks: what is not attended neither gives nor gets a gradient, whatever it holds; what is attended does.
+// Gradients and masks: what is not attended neither gives nor gets a gradient, whatever it holds; what is attended
+// does.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Gradients of random problems of attention, all options mixed, judged by the formulas in float64. To replay the one that failed:
+// Gradients of random problems of attention, all options mixed, judged by the formulas in float64. To replay the one
+// that failed:
 //   FOVEA_TEST_SEED=<its seed> FOVEA_TEST_CASES=1 <test program> -tc="random gradients*"
 #include <doctest/doctest.h>
 

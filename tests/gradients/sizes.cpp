@@ -1,5 +1,5 @@
-// Gradients at the edges of tiles: one below, at and above them, with every score function, and in the forms that additive units
-// take.
+// Gradients at the edges of tiles: one below, at and above them, with every score function, and in the forms that
+// additive units take.
 #include <doctest/doctest.h>
 
 #include <initializer_list>

@@ -1,5 +1,5 @@
-// The C++ interface to pools, schedules and 8-bit numbers: each member once, with every size and option told from its default.
-// What the functions compute is tested through the C interface they call.
+// The C++ interface to pools, schedules and 8-bit numbers: each member once, with every size and option told from its
+// default. What the functions compute is tested through the C interface they call.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

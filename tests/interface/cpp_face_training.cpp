@@ -1,4 +1,5 @@
-// The C++ interface to gradients: in one go and planned, each member once. What they compute is tested through the C interface.
+// The C++ interface to gradients: in one go and planned, each member once. What they compute is tested through the C
+// interface.
 #include <cmath>
 #include <cstddef>
 #include <vector>

@@ -93,7 +93,8 @@ void check_entry_alone(const AttentionSizes &sizes, int32_t kind, Random &random
 }  // namespace
 
 TEST_SUITE("determinism") {
-  // Additive and Gaussian scores have several forms, chosen by magnitude; the choice was once made for a whole band of rows.
+  // Additive and Gaussian scores have several forms, chosen by magnitude; the choice was once made for a whole band of
+  // rows.
   TEST_CASE("a row's bits do not depend on the other queries of its head") {
     for (int32_t kind : kScoreKinds) {
       AttentionSizes sizes = {
@@ -229,8 +230,8 @@ TEST_SUITE("determinism") {
     }
   }
 
-  // Keys used to be split where all rows of a head made one task, and how many rows make a task depends on the batch and
-  // on the threads.
+  // Keys used to be split where all rows of a head made one task, and how many rows make a task depends on the batch
+  // and on the threads.
   TEST_CASE("where keys are split depends on neither the batch nor the threads") {
     Random random(base_seed());
     for (int64_t query_len : {40, 70, 130, 250}) {

@@ -120,8 +120,8 @@ OperationCall cut_batch(const OperationCall &all, const Operands &operands, int6
   return one;
 }
 
-// Gradients of what all entries share are sums over them, not an entry's: those of an array without a batch axis, and of a bias,
-// which may have one of size 1.
+// Gradients of what all entries share are sums over them, not an entry's: those of an array without a batch axis, and
+// of a bias, which may have one of size 1.
 void forget_sums(const Operation &operation, const OperationCall &alone) {
   if (operation.name.find("backward") == std::string::npos) return;
   for (size_t i = 0; i < alone.operands.size(); ++i) {

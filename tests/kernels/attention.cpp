@@ -1,6 +1,6 @@
-// The kernels of attention by the dot product, that of pairs of bfloat16 too, and by distances: one task each, with every
-// number of rows and keys. What additive scores are given, projected and prepared units, is made by other kernels, so those
-// are tested through the interface.
+// The kernels of attention by the dot product, that of pairs of bfloat16 too, and by distances: one task each, with
+// every number of rows and keys. What additive scores are given, projected and prepared units, is made by other
+// kernels, so those are tested through the interface.
 #include "elements.hpp"
 #include "reference.hpp"
 

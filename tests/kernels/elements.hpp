@@ -61,8 +61,8 @@ inline int64_t differing(const Elements &out, const Elements &truth) {
 // instead of float32's bits, rounded.
 inline bool computes_narrowly(Dtype x, Dtype out) { return x == out && x != Dtype::f32; }
 
-// The largest distance of an element from the truth, in steps of its type at the truth; what has to be infinite or NaN and is
-// not, or the other way round, is infinitely far. `slack` is taken off first.
+// The largest distance of an element from the truth, in steps of its type at the truth; what has to be infinite or NaN
+// and is not, or the other way round, is infinitely far. `slack` is taken off first.
 inline double largest_distance(const Elements &out, const std::vector<double> &truth, double slack = 0) {
   const bool brain = out.dtype() == Dtype::bf16;
   const std::vector<float> got = out.values();

@@ -1,5 +1,6 @@
-// Kernels called directly, as the library's own table has them: what is new there can be tested before anything calls it.
-// Operands lie between guard pages, flush with one or the other, so that reading or writing past a tail stops the test.
+// Kernels called directly, as the library's own table has them: what is new there can be tested before anything calls
+// it. Operands lie between guard pages, flush with one or the other, so that reading or writing past a tail stops the
+// test.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,8 +17,8 @@
 
 namespace testing {
 
-// body(kernels) for each table the machine can run, with memory that ends before a guard page and with memory that begins
-// behind one, not aligned to more than a float.
+// body(kernels) for each table the machine can run, with memory that ends before a guard page and with memory that
+// begins behind one, not aligned to more than a float.
 template <typename Body>
 void for_each_table(Body body) {
   for (const std::string &isa : instruction_sets()) {

@@ -1,4 +1,5 @@
-// The kernels of exp, tanh, masked softmax and layer normalisation from one type of 16 bits to the same, beside the formula.
+// The kernels of exp, tanh, masked softmax and layer normalisation from one type of 16 bits to the same, beside the
+// formula.
 #include "elements.hpp"
 
 using namespace testing;
@@ -94,8 +95,8 @@ TEST_SUITE("kernels narrow rows") {
     });
   }
 
-  // Deviations are from the mean of a row's first few, which may be far from that of the row; and rows may be far from 0. With
-  // weights, biases, both or none; those of rows above 2048 are read as they lie.
+  // Deviations are from the mean of a row's first few, which may be far from that of the row; and rows may be far from
+  // 0. With weights, biases, both or none; those of rows above 2048 are read as they lie.
   TEST_CASE("rows of 16 bits: layer normalisation of rows that begin unlike the rest, and of rows far from 0") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());

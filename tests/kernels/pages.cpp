@@ -1,6 +1,6 @@
-// A layout of keys and values that the library does not know: pages of any number of positions, in any order, between bytes that
-// are no numbers. Kernels are given it through HeadRows::places alone, and what they give is bit for bit what they give for the
-// same rows evenly spaced.
+// A layout of keys and values that the library does not know: pages of any number of positions, in any order, between
+// bytes that are no numbers. Kernels are given it through HeadRows::places alone, and what they give is bit for bit
+// what they give for the same rows evenly spaced.
 #include <numeric>
 
 #include "elements.hpp"

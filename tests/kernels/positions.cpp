@@ -87,7 +87,8 @@ TEST_SUITE("kernels positions") {
     });
   }
 
-  // A row of the table, from positions of each pair and from cosines and sines that were given, is that of one position.
+  // A row of the table, from positions of each pair and from cosines and sines that were given, is that of one
+  // position.
   TEST_CASE("rows of rotations, every number of pairs") {
     for_each_table([](const fovea::Kernels &table) {
       const int64_t lanes = table.rowwise->lanes;

@@ -1,4 +1,5 @@
-// The kernels that work row by row, on rows of other types: the bits that floats with the same numbers give, rounded once.
+// The kernels that work row by row, on rows of other types: the bits that floats with the same numbers give, rounded
+// once.
 #include <bit>
 
 #include "elements.hpp"

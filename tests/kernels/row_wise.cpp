@@ -1,4 +1,5 @@
-// The kernels that work row by row or element by element: exp, tanh, masked softmax, layer normalisation, merging, norms.
+// The kernels that work row by row or element by element: exp, tanh, masked softmax, layer normalisation, merging,
+// norms.
 #include "kernels.hpp"
 #include "narrow.hpp"
 #include "reference.hpp"

@@ -1,5 +1,5 @@
-// Keys and values of 8 bits, and values of 4, in pages that the library does not know, numbers and scales each between bytes that may
-// not be touched: bit for bit what the same rows give evenly spaced.
+// Keys and values of 8 bits, and values of 4, in pages that the library does not know, numbers and scales each between
+// bytes that may not be touched: bit for bit what the same rows give evenly spaced.
 #include <memory>
 
 #include "elements.hpp"

@@ -1,5 +1,5 @@
-// Gradients of multi-head attention: beside central differences of the float64 formula, and beside the gradients of the functions
-// it is made of.
+// Gradients of multi-head attention: beside central differences of the float64 formula, and beside the gradients of the
+// functions it is made of.
 #include <cmath>
 #include <functional>
 

@@ -1,5 +1,5 @@
-// Gradients of layer and RMS normalisation against float64: sizes near a register and a chunk, strides, types, in place, many rows,
-// rows that are hard for float32, the same bits on any number of threads.
+// Gradients of layer and RMS normalisation against float64: sizes near a register and a chunk, strides, types, in
+// place, many rows, rows that are hard for float32, the same bits on any number of threads.
 #include "support/judged_gradients.hpp"
 
 using namespace testing;

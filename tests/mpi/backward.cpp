@@ -1,5 +1,5 @@
-// Ring attention's backward pass on whatever number of ranks the program was started with: beside the formula in float64, beside
-// one process that makes the calls of fovea/mpi.h, and beside itself.
+// Ring attention's backward pass on whatever number of ranks the program was started with: beside the formula in
+// float64, beside one process that makes the calls of fovea/mpi.h, and beside itself.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -151,7 +151,8 @@ TEST_CASE("backward: gradients of rows and keys that nobody attends are 0, and w
     }
     CHECK(zero);
     CHECK(finite);
-    // Not the bits of one process, which masks where ranks have windows: that is other arithmetic beside what is not finite.
+    // Not the bits of one process, which masks where ranks have windows: that is other arithmetic beside what is not
+    // finite.
     check_backward(mpi.get(), problem, shares, given, By::formula);
   }
 }

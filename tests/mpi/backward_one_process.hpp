@@ -6,8 +6,8 @@
 
 namespace testing {
 
-// The gradients of the whole. given: what reaches the whole results, and the layouts of what is wanted. forward: the whole
-// results.
+// The gradients of the whole. given: what reaches the whole results, and the layouts of what is wanted. forward: the
+// whole results.
 GradientTensors backward_in_one_process(const AttentionProblem &whole, const GradientTensors &given,
                                         const AttentionResult &forward, const std::vector<RankPositions> &queries,
                                         const std::vector<RankPositions> &keys, const fovea_context *context);

@@ -1,4 +1,5 @@
-// Prints a hash of what each call over MPI gives, of all ranks' results in their order: the same wherever the ranks are.
+// Prints a hash of what each call over MPI gives, of all ranks' results in their order: the same wherever the ranks
+// are.
 #include <fovea/mpi.h>
 
 #include <cstdio>

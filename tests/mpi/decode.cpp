@@ -1,5 +1,5 @@
-// Attention to a split cache: beside the formula in float64, beside one process that attends every rank's keys and merges, and
-// the same bits on all ranks.
+// Attention to a split cache: beside the formula in float64, beside one process that attends every rank's keys and
+// merges, and the same bits on all ranks.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// One rank gives what it must not: all ranks refuse it with one status and one message, which names that rank and the argument,
-// and no output is written. The handle serves the next call.
+// One rank gives what it must not: all ranks refuse it with one status and one message, which names that rank and the
+// argument, and no output is written. The handle serves the next call.
 #include <doctest/doctest.h>
 
 #include <functional>

@@ -1,9 +1,10 @@
-// A function of MPI that fails on one rank, each in turn: that rank's call returns FOVEA_MPI_FAILED and names the function; the handle
-// serves no further call; destroying it works, and so does a new one. The same for messages that are cut short.
+// A function of MPI that fails on one rank, each in turn: that rank's call returns FOVEA_MPI_FAILED and names the
+// function; the handle serves no further call; destroying it works, and so does a new one. The same for messages that
+// are cut short.
 //
-// The functions are replaced in this program, and so in the library that it loads, by ones that call MPI's own under their second
-// names (PMPI_). A rank whose function fails says so to the others, as an MPI does that survives failures: their functions,
-// which would wait for ever, then fail too.
+// The functions are replaced in this program, and so in the library that it loads, by ones that call MPI's own under
+// their second names (PMPI_). A rank whose function fails says so to the others, as an MPI does that survives failures:
+// their functions, which would wait for ever, then fail too.
 #include <fovea/mpi.h>
 
 #include <cstdio>

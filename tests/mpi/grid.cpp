@@ -1,4 +1,5 @@
-// A grid of ranks: the bits of a ring of groups in one process, and the formula in float64; errors on one rank of one group.
+// A grid of ranks: the bits of a ring of groups in one process, and the formula in float64; errors on one rank of one
+// group.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Ring attention on whatever number of ranks the program was started with: beside the formula in float64, beside one process
-// that makes the calls of fovea/mpi.h, and beside itself.
+// Ring attention on whatever number of ranks the program was started with: beside the formula in float64, beside one
+// process that makes the calls of fovea/mpi.h, and beside itself.
 #include <doctest/doctest.h>
 
 #include "narrow.hpp"

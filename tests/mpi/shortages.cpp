@@ -1,5 +1,5 @@
-// No memory on one rank, at each allocation in turn: every rank returns the same status, none waits for ever, and outputs are
-// as they were. operator new is replaced in this program, and so in the libraries that it loads.
+// No memory on one rank, at each allocation in turn: every rank returns the same status, none waits for ever, and
+// outputs are as they were. operator new is replaced in this program, and so in the libraries that it loads.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -89,8 +89,8 @@ struct RoundedCall {
   }
 };
 
-// On the last rank each allocation of a call fails in turn, until the call makes no more. Each time make() gives what is called,
-// run(mpi, it) calls, and untouched(it) says whether outputs are as they were.
+// On the last rank each allocation of a call fails in turn, until the call makes no more. Each time make() gives what
+// is called, run(mpi, it) calls, and untouched(it) says whether outputs are as they were.
 template <class Make, class Run, class Untouched>
 void fail_each_allocation(const Make &make, const Run &run, const Untouched &untouched) {
   const int last = world_size() - 1;

@@ -1,6 +1,6 @@
-// Multi-head attention whose inputs, weights, biases and outputs have 16 bits, in any mix: bit by bit what float32 gives of
-// the same numbers, rounded once, but where bfloat16 meets the processor's own products of it. And float32 at medium precision,
-// which may be rounded to that.
+// Multi-head attention whose inputs, weights, biases and outputs have 16 bits, in any mix: bit by bit what float32
+// gives of the same numbers, rounded once, but where bfloat16 meets the processor's own products of it. And float32 at
+// medium precision, which may be rounded to that.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Planned multi-head attention: the bits of the call it plans, in workspaces of any alignment, over a schedule's steps; what is
-// refused.
+// Planned multi-head attention: the bits of the call it plans, in workspaces of any alignment, over a schedule's steps;
+// what is refused.
 #include <doctest/doctest.h>
 
 #include "support/errors.hpp"

@@ -1,5 +1,5 @@
-// Multi-head attention over the sequences of a schedule: a decoder going step by step, sequences of different lengths in one
-// call, encoder states that are kept, batches of texts without padding.
+// Multi-head attention over the sequences of a schedule: a decoder going step by step, sequences of different lengths
+// in one call, encoder states that are kept, batches of texts without padding.
 #include <doctest/doctest.h>
 
 #include "accuracy.hpp"

@@ -184,7 +184,8 @@ void give_scheduled(OperandCall &call, bool eight_bits) {
   call.sizes.insert(4);  // heads
 }
 
-// What rotary takes together only: cosines and sines, and sections beside positions of as many; of three rows of `pairs`.
+// What rotary takes together only: cosines and sines, and sections beside positions of as many; of three rows of
+// `pairs`.
 void give_rotary(OperandCall &call, const std::string &path, int64_t pairs) {
   call.give(path + ".cosines", {16, pairs});
   call.give(path + ".sines", {16, pairs});

@@ -1,7 +1,7 @@
-// Memory whose contents change between two reads, as another thread would change them at the worst moment: every instruction
-// that touches it is let through by itself, and what it finds goes by how many have been before. The page may not be touched;
-// a signal tells of each instruction that does, the page is opened for that one, and the processor's single step closes it
-// again. Linux on x86-64 alone.
+// Memory whose contents change between two reads, as another thread would change them at the worst moment: every
+// instruction that touches it is let through by itself, and what it finds goes by how many have been before. The page
+// may not be touched; a signal tells of each instruction that does, the page is opened for that one, and the
+// processor's single step closes it again. Linux on x86-64 alone.
 #pragma once
 
 #include <csignal>

@@ -166,8 +166,9 @@ fovea_status OperandCall::run() {
   return status;
 }
 
-// Every shape of up to four axes of these sizes, of floats, integers or booleans. What no shape can mend is not tried with all:
-// an element type that the call refuses as such, and a place whose every shape of one or two axes gets the same answer.
+// Every shape of up to four axes of these sizes, of floats, integers or booleans. What no shape can mend is not tried
+// with all: an element type that the call refuses as such, and a place whose every shape of one or two axes gets the
+// same answer.
 bool OperandCall::try_shapes(Slot &slot, const std::vector<int64_t> &all_sizes) {
   std::vector<fovea_dtype> types = {FOVEA_F32};
   if (!slot.output) types.insert(types.end(), {FOVEA_I32, FOVEA_BOOL});

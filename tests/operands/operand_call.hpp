@@ -1,5 +1,5 @@
-// A call of any function of the tables with tensors in any of the places where it takes them. What the places of a good call
-// hold is said in base_calls.cpp for those that are required; for all others it is found by trying.
+// A call of any function of the tables with tensors in any of the places where it takes them. What the places of a good
+// call hold is said in base_calls.cpp for those that are required; for all others it is found by trying.
 #pragma once
 
 #include <cstring>
@@ -60,8 +60,8 @@ class OperandCall {
   // A function that makes a plan: makes and runs it.
   fovea_status run();
 
-  // Gives a tensor to each place that takes one beside what is given already: the first that the call succeeds with, of the
-  // sizes that there are. `number`: of the call, among those of its function; what was found is found again.
+  // Gives a tensor to each place that takes one beside what is given already: the first that the call succeeds with, of
+  // the sizes that there are. `number`: of the call, among those of its function; what was found is found again.
   void complete(size_t number);
 
   // All memory of tensors, in one block, and whether it is still as it was.

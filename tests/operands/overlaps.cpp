@@ -1,5 +1,6 @@
-// "An output must not overlap an input or another output": tried for every output of every function with everything else it
-// takes, wherever that is given, as the description of the interface has it. A new option or output is among them by itself.
+// "An output must not overlap an input or another output": tried for every output of every function with everything
+// else it takes, wherever that is given, as the description of the interface has it. A new option or output is among
+// them by itself.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Whoever writes to a call's integers while the call runs gets wrong numbers or an error, and the call stays within the
-// tensors: every operand that holds integers, of every function, with memory around the tensors that may not be touched. Once
-// by a thread that writes all the time, and once after each of the call's reads.
+// tensors: every operand that holds integers, of every function, with memory around the tensors that may not be
+// touched. Once by a thread that writes all the time, and once after each of the call's reads.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -74,7 +74,8 @@ void give_numbers(OperandCall &call, Slot &slot, const Shape &shape, fovea_dtype
   }
 }
 
-// body(call, slot) for every operand of integers, of both sizes; all other tensors between pages that may not be touched.
+// body(call, slot) for every operand of integers, of both sizes; all other tensors between pages that may not be
+// touched.
 template <typename Body>
 int for_each_of_integers(const Body &body) {
   int tried = 0;
@@ -117,7 +118,8 @@ void change_after_each_read(OperandCall &call, Slot &slot, ChangingMemory &memor
   const auto run = [&] { CHECK(is_answer(call.run())); };
   const size_t reads = memory.run(good.data(), good.data(), size, 0, run);
   CHECK(reads >= 1);
-  // All bad numbers after the first reads, which are those of checks; then one after the other: each read takes two signals.
+  // All bad numbers after the first reads, which are those of checks; then one after the other: each read takes two
+  // signals.
   constexpr size_t all_after = 6;
   for (size_t after = 1, turn = 0; after <= reads; after += 1 + after / 16) {
     for (size_t n = 0; n < (after <= all_after ? std::size(kBad<Integer>) : 1); ++n, ++turn) {

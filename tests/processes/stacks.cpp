@@ -1,6 +1,6 @@
-// How much stack a call takes: every operation, on a thread whose stack was painted before, on each instruction set, with
-// all the work on the calling thread, shared out by a caller's own loop, and on oneTBB's threads. Deeper than the header
-// allows is a failure that prints the number.
+// How much stack a call takes: every operation, on a thread whose stack was painted before, on each instruction set,
+// with all the work on the calling thread, shared out by a caller's own loop, and on oneTBB's threads. Deeper than the
+// header allows is a failure that prints the number.
 #include <doctest/doctest.h>
 #include <pthread.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
-// AMX's tiles as something that threads and processes have: what a caller's own code keeps in them, that no thread holds them
-// between calls, forks, and when the system is asked for them, what it may refuse and what then happens. Native or emulated;
-// what is asked of the system is so in children, each of which is another process to it.
+// AMX's tiles as something that threads and processes have: what a caller's own code keeps in them, that no thread
+// holds them between calls, forks, and when the system is asked for them, what it may refuse and what then happens.
+// Native or emulated; what is asked of the system is so in children, each of which is another process to it.
 #include <doctest/doctest.h>
 
 #include <atomic>

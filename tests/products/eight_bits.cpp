@@ -1,5 +1,5 @@
-// FOVEA_PRECISION_INT8 of products: the bits that the formula of fovea.h gives in whole numbers, on every set; how far that is from
-// the product of the numbers themselves; and every size, type, stride and cut.
+// FOVEA_PRECISION_INT8 of products: the bits that the formula of fovea.h gives in whole numbers, on every set; how far
+// that is from the product of the numbers themselves; and every size, type, stride and cut.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Products whose operands have 16 bits, in any mix: bit by bit what float32 gives of the same numbers, rounded once. Only
-// where two of a type meet the processor's own products of it is the order of a sum another one.
+// Products whose operands have 16 bits, in any mix: bit by bit what float32 gives of the same numbers, rounded once.
+// Only where two of a type meet the processor's own products of it is the order of a sum another one.
 #include <doctest/doctest.h>
 
 #include <array>

@@ -1,5 +1,5 @@
-// out = alpha a b + beta c, and products of several matrices with two batch axes: every way to repeat, types, in place, bad
-// arguments.
+// out = alpha a b + beta c, and products of several matrices with two batch axes: every way to repeat, types, in place,
+// bad arguments.
 #include <doctest/doctest.h>
 
 #include <cmath>

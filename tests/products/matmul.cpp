@@ -44,7 +44,8 @@ void check_entry(const std::vector<float> &out, const std::vector<float> &a, con
     if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
     bounds.push_back(2 * (1 + static_cast<double>(k)) * kEpsilon * magnitude);
   }
-  // The plain evaluation of a sum of this size typically loses two roundings. The limit is twice that, as it may be lucky.
+  // The plain evaluation of a sum of this size typically loses two roundings. The limit is twice that, as it may be
+  // lucky.
   CHECK_ACCURATE(out, truth.out, plain.out, 4 * kEpsilon * largest);
   CHECK_EQ(judge_elements(out, truth.out, plain.out, bounds), "");
 }

@@ -1,6 +1,6 @@
-// FOVEA_PRECISION_* of products: float32 that may be rounded to bfloat16 where the processor multiplies that more quickly. The
-// result is that of operands that were rounded before, bit by bit, and elsewhere float32's. And the copies of rows that are
-// made on the way, of any element type.
+// FOVEA_PRECISION_* of products: float32 that may be rounded to bfloat16 where the processor multiplies that more
+// quickly. The result is that of operands that were rounded before, bit by bit, and elsewhere float32's. And the copies
+// of rows that are made on the way, of any element type.
 #include <doctest/doctest.h>
 
 #include <cmath>

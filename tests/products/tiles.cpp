@@ -1,5 +1,5 @@
-// Products of bfloat16 and binary16 on AMX's tiles, native or emulated: which of them go there, how many tiles that takes, what must not
-// change bits. Against the formula: element_types.cpp, which runs on tiles as well.
+// Products of bfloat16 and binary16 on AMX's tiles, native or emulated: which of them go there, how many tiles that
+// takes, what must not change bits. Against the formula: element_types.cpp, which runs on tiles as well.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Attention over sequences of different lengths: what each of them gets is its formula's, to the bits that it gets alone,
-// wherever its keys lie and whatever else is in the step.
+// Attention over sequences of different lengths: what each of them gets is its formula's, to the bits that it gets
+// alone, wherever its keys lie and whatever else is in the step.
 #include <doctest/doctest.h>
 
 #include <thread>

@@ -1,5 +1,5 @@
-// Pools of 8 bits, and of 4 for values, from end to end: what is appended to their pages is what fovea_quantize makes of it, and what
-// is attended is that, whatever the pages, before and after it was saved, forked and written to.
+// Pools of 8 bits, and of 4 for values, from end to end: what is appended to their pages is what fovea_quantize makes
+// of it, and what is attended is that, whatever the pages, before and after it was saved, forked and written to.
 #include <doctest/doctest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// What pages keep of what is appended: bit by bit where the types are the same, else rounded once; turned by rotary on the way;
-// and one schedule that many threads run at once.
+// What pages keep of what is appended: bit by bit where the types are the same, else rounded once; turned by rotary on
+// the way; and one schedule that many threads run at once.
 #include <doctest/doctest.h>
 
 #include <array>

@@ -1,5 +1,5 @@
-// Latent attention (DeepSeek-V2's, absorbed): one key/value head, whose values are the first features of its keys, in the same
-// memory.
+// Latent attention (DeepSeek-V2's, absorbed): one key/value head, whose values are the first features of its keys, in
+// the same memory.
 #include <doctest/doctest.h>
 
 #include "support/errors.hpp"

@@ -1,5 +1,5 @@
-// Sequences that begin with the same pages: read once, and not a bit moves. And what query-invariant schedules promise beyond a
-// split of keys.
+// Sequences that begin with the same pages: read once, and not a bit moves. And what query-invariant schedules promise
+// beyond a split of keys.
 #include <doctest/doctest.h>
 
 #include "support/ragged.hpp"

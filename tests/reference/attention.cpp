@@ -12,9 +12,9 @@
 namespace reference {
 namespace {
 
-// Scores whose weights are smaller than this part of the row's largest do not count for its accuracy, however large they
-// are. The largest is that of a key which is not dropped: a sink or a dropped key may hold all but 1e-20 of the weight, and
-// the output is made of the rest.
+// Scores whose weights are smaller than this part of the row's largest do not count for its accuracy, however large
+// they are. The largest is that of a key which is not dropped: a sink or a dropped key may hold all but 1e-20 of the
+// weight, and the output is made of the rest.
 constexpr float kLeastWeight = 0x1p-24f;
 
 template <typename Real>

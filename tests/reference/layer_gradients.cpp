@@ -138,7 +138,8 @@ LinearGradients<Real> linear_gradients(const LinearInputs &in, const std::vector
           sum_of<Real>(0, 0, depth, [&](int64_t k) { return std::abs(x(m, k) * w(k, n)); }) + std::abs(bias);
       const Real g = number<Real>(grad[at]), by = in.multiplier.empty() ? Real(1) : number<Real>(in.multiplier[at]);
       h[at] = g * by * activation_derivative(in.activation, y);
-      // How far the argument's rounding errors move the derivative, whose own derivative is below 1.2; none has of ReLU and NONE.
+      // How far the argument's rounding errors move the derivative, whose own derivative is below 1.2; none has of ReLU
+      // and NONE.
       const bool curved = in.activation > Activation::kRelu;
       size[at] = std::abs(h[at]) + std::abs(g * by) * (curved ? 1 + reach : Real(0));
       put(all.multiplier, at, g * activate(in.activation, y), std::abs(g) * (reach + std::abs(y)));

@@ -1,5 +1,5 @@
-// Gradients of what is not attention, from the formulas of their own. Everything dense and row-major; what reaches the results is
-// `grad`.
+// Gradients of what is not attention, from the formulas of their own. Everything dense and row-major; what reaches the
+// results is `grad`.
 #pragma once
 
 #include "reference.hpp"
@@ -16,8 +16,8 @@ struct Gradient {
 template <typename Real>
 Real activation_derivative(Activation activation, Real x);
 
-// Over the middle one of three axes, from what softmax gave; of the first valid_lens[outer] alone, unless that is empty. log: from
-// its logarithm.
+// Over the middle one of three axes, from what softmax gave; of the first valid_lens[outer] alone, unless that is
+// empty. log: from its logarithm.
 template <typename Real>
 Gradient<Real> softmax_gradient(const std::vector<float> &out, const std::vector<float> &grad, int64_t outer,
                                 int64_t key_len, int64_t inner, bool log, const std::vector<int64_t> &valid_lens);

@@ -1,5 +1,5 @@
-// Sums as a careful evaluation takes them: halves, and halves of these, down to runs of 16 (whose error is that of NumPy's
-// blocks of 128 in eight sums).
+// Sums as a careful evaluation takes them: halves, and halves of these, down to runs of 16 (whose error is that of
+// NumPy's blocks of 128 in eight sums).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Activations alone: the bits that a linear layer gives, over all of the range; types, strides, in place, bad arguments.
+// Activations alone: the bits that a linear layer gives, over all of the range; types, strides, in place, bad
+// arguments.
 #include <doctest/doctest.h>
 
 #include <bit>

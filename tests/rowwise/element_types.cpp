@@ -1,6 +1,7 @@
-// Elements of 16 bits in everything that goes row by row. All that is computed is float32, in an order that does not depend
-// on element types: so what comes out is, bit by bit, what float32 tensors with the same numbers give, rounded once. But exp,
-// tanh, masked softmax and layer normalisation from one type of 16 bits to the same are as exact as that type needs.
+// Elements of 16 bits in everything that goes row by row. All that is computed is float32, in an order that does not
+// depend on element types: so what comes out is, bit by bit, what float32 tensors with the same numbers give, rounded
+// once. But exp, tanh, masked softmax and layer normalisation from one type of 16 bits to the same are as exact as that
+// type needs.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -28,8 +29,8 @@ const std::vector<std::string> kRowwise = {"exp, tanh",
                                            "add_positional_encoding",
                                            "merge_states"};
 
-// Float operands in memory of their own, with any strides that the operation takes, once as floats and once as elements of
-// another type. What holds integers is the call's.
+// Float operands in memory of their own, with any strides that the operation takes, once as floats and once as elements
+// of another type. What holds integers is the call's.
 struct TypedCall {
   OperationCall call;
   std::vector<std::unique_ptr<Tensor<float>>> floats;
@@ -68,8 +69,8 @@ struct TypedCall {
     return all;
   }
 
-  // Whether x (operand 0) and what comes of it (operand 1) are of one type of 16 bits, in operations that are then within a
-  // little more than half a step of that type.
+  // Whether x (operand 0) and what comes of it (operand 1) are of one type of 16 bits, in operations that are then
+  // within a little more than half a step of that type.
   bool computes_narrowly(const std::string &operation) const {
     const bool has_own = operation == "exp, tanh" || operation == "masked_softmax" || operation == "softmax" ||
                          operation == "layer_norm" || operation == "rms_norm";

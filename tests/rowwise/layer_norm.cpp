@@ -1,5 +1,5 @@
-// Layer normalisation against float64: every size near a register and a chunk, strides, what lies in place, rows that are
-// hard for float32, the same bits whatever the threads and the place of a row.
+// Layer normalisation against float64: every size near a register and a chunk, strides, what lies in place, rows that
+// are hard for float32, the same bits whatever the threads and the place of a row.
 #include <cstring>
 #include <limits>
 

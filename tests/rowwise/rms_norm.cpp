@@ -1,5 +1,5 @@
-// RMS normalisation against float64, and what layer normalisation and it give beside their result: the sum with the residual,
-// the mean, the inverse deviation.
+// RMS normalisation against float64, and what layer normalisation and it give beside their result: the sum with the
+// residual, the mean, the inverse deviation.
 #include <cstring>
 #include <numeric>
 

@@ -1,4 +1,5 @@
-// Softmax over any axis and its logarithm, against float64: every axis, sizes near a register, strides, types, in place, NaN.
+// Softmax over any axis and its logarithm, against float64: every axis, sizes near a register, strides, types, in
+// place, NaN.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -34,8 +35,8 @@ std::vector<Real> formula(const Tensor<float> &x, int32_t axis, bool log) {
   return reference::softmax<Real>(x.dense(), outer, x.shape()[static_cast<size_t>(axis)], inner, log);
 }
 
-// Softmax may lose two roundings of the exponent, each of its size, some of the power and the quotient, and those of the sum.
-// The logarithm may lose a rounding of each term, and those of the sum, which are its absolute error.
+// Softmax may lose two roundings of the exponent, each of its size, some of the power and the quotient, and those of
+// the sum. The logarithm may lose a rounding of each term, and those of the sum, which are its absolute error.
 int64_t bad_elements(const std::vector<float> &out, const std::vector<double> &truth, int64_t key_len, bool log) {
   const double sum = static_cast<double>(key_len) / 4;
   int64_t bad = 0;

@@ -1,5 +1,5 @@
-// The error of additive and concat scores that fovea.h promises, score by score: one key, so that log-sum-exp is the score, and one
-// feature, so that projections are single products, which the test makes too.
+// The error of additive and concat scores that fovea.h promises, score by score: one key, so that log-sum-exp is the
+// score, and one feature, so that projections are single products, which the test makes too.
 #include <doctest/doctest.h>
 
 #include <cmath>

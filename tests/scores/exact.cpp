@@ -1,5 +1,5 @@
-// Scores themselves, seen as the log-sum-exp of a single key, beside a plain float32 evaluation of the definition: far and
-// near points, small and large arguments, few and many features and units, all of one sign and of both.
+// Scores themselves, seen as the log-sum-exp of a single key, beside a plain float32 evaluation of the definition: far
+// and near points, small and large arguments, few and many features and units, all of one sign and of both.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -66,8 +66,8 @@ Expected expect(AttentionProblem problem) {
           reference::attention<float>(inputs).log_sum_exp};
 }
 
-// Over all queries of so many problems. That a score is seen as a log-sum-exp costs it two roundings more: it is kept in
-// units of its own and taken back from them.
+// Over all queries of so many problems. That a score is seen as a log-sum-exp costs it two roundings more: it is kept
+// in units of its own and taken back from them.
 void check_scores(const Case &c) {
   CAPTURE(c.kind);
   CAPTURE(c.dim);

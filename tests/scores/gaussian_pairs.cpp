@@ -1,5 +1,6 @@
-// Gaussian scores of bfloat16 points, whichever way they are computed: by products of pairs where the processor has them. What
-// these promise is float32's: each score is as good as that of the squared difference, however near or far its two points are.
+// Gaussian scores of bfloat16 points, whichever way they are computed: by products of pairs where the processor has
+// them. What these promise is float32's: each score is as good as that of the squared difference, however near or far
+// its two points are.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -219,8 +220,8 @@ TEST_SUITE("scores of pairs") {
     });
   }
 
-  // After a block of near pairs the difference is made first. Of a key whose sign is turned in a share f of its features the
-  // score is f of the sum of squares, and a quarter of that is where near ends.
+  // After a block of near pairs the difference is made first. Of a key whose sign is turned in a share f of its
+  // features the score is f of the sum of squares, and a quarter of that is where near ends.
   TEST_CASE("Gaussian of bfloat16: which way a pair goes does not depend on the keys before it") {
     constexpr int64_t kKeys = 80, kFirst = 48;
     for (const int64_t dim : {34, 128}) {

@@ -1,6 +1,6 @@
-// Parameters of score functions in 16 bits. They are widened, which is exact, so the result is, bit by bit, what float32
-// parameters of the same numbers give. Where rows and weight are bfloat16 and the processor multiplies those, sums go another
-// way: scores are as good as float32's, not the same.
+// Parameters of score functions in 16 bits. They are widened, which is exact, so the result is, bit by bit, what
+// float32 parameters of the same numbers give. Where rows and weight are bfloat16 and the processor multiplies those,
+// sums go another way: scores are as good as float32's, not the same.
 #include <doctest/doctest.h>
 
 #include <optional>

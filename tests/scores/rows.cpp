@@ -139,8 +139,8 @@ TEST_SUITE("scores rows") {
     }
   }
 
-  // In one tile and in others, before the largest score and behind it. Fewer than 384 keys are not split, nor are any where
-  // queries are to be invariant.
+  // In one tile and in others, before the largest score and behind it. Fewer than 384 keys are not split, nor are any
+  // where queries are to be invariant.
   TEST_CASE("a score more than 87 below the largest of its row has a weight of exactly 0") {
     for (int32_t kind : kScoreKinds) {
       for (int64_t query_len : {1, 20}) {

@@ -11,8 +11,8 @@
 namespace testing {
 namespace {
 
-// A dense copy over [B,H,Q,K] of a mask or bias whose axes may be 1, whatever its rank; `rest` stands for the keys behind
-// its last.
+// A dense copy over [B,H,Q,K] of a mask or bias whose axes may be 1, whatever its rank; `rest` stands for the keys
+// behind its last.
 template <typename T>
 std::vector<T> broadcast_scores(const Tensor<T> &tensor, const AttentionProblem &problem, T rest) {
   Shape shape = problem.shape_of(problem.score_shape());
@@ -63,7 +63,8 @@ double largest(const std::vector<Real> &values) {
 }
 
 // What the outputs may be off by because each score of a row is off by at most d, the row's score_allowance
-// (reference.hpp) and so many roundings of its largest score. With e_j the error of score j, and sum_j weight_j (value_j - out) = 0,
+// (reference.hpp) and so many roundings of its largest score. With e_j the error of score j, and sum_j weight_j
+// (value_j - out) = 0,
 //   out' - out = sum_j weight_j exp(e_j) (value_j - out) / sum_j weight_j exp(e_j)
 //              = sum_j weight_j (exp(e_j) - 1) (value_j - out) / sum_j weight_j exp(e_j),
 // at most exp(d) (exp(d) - 1) times the row's deviation, about d times. A weight is the output of values that are 1 at
@@ -97,8 +98,8 @@ constexpr int kScoreRoundings = 4;
 
 // 8 (1 + K) 2^-24 sum_j weight_j |value_j|, and what the roundings of the scores amount to, which that leaves out: of a
 // row whose weights are all about e^-d, because a sink or a dropped key stands a distance d above the others, float32
-// knows them to a relative d * 2^-24 at best. Exponentials of scores 125.5 log 2 below the largest, whose own is 1, are 0
-// (fovea.h); and below the smallest normal number a product loses bits however it is computed.
+// knows them to a relative d * 2^-24 at best. Exponentials of scores 125.5 log 2 below the largest, whose own is 1, are
+// 0 (fovea.h); and below the smallest normal number a product loses bits however it is computed.
 std::vector<double> elementwise_bounds(const reference::AttentionInputs &inputs,
                                        const reference::AttentionOutputs<double> &truth, const AttentionSizes &sizes) {
   std::vector<double> bounds;

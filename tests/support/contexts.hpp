@@ -28,7 +28,8 @@ using OwnContext = std::unique_ptr<fovea_context, DestroyContext>;
 // One of the caller's own, made of these options.
 OwnContext make_context(const std::string &isa, int32_t precision, int max_threads = 0);
 
-// Whether the context multiplies elements of that type by the processor's own products of them, in an order of their own.
+// Whether the context multiplies elements of that type by the processor's own products of them, in an order of their
+// own.
 bool has_products_of(fovea_dtype dtype, const fovea_context *context);
 
 // Runs body(context) for each instruction set; failures inside name the set.

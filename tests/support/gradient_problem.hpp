@@ -1,5 +1,5 @@
-// The gradients of an attention problem: what reaches its outputs, what is wanted of its inputs, and the judgment of these by
-// the reference.
+// The gradients of an attention problem: what reaches its outputs, what is wanted of its inputs, and the judgment of
+// these by the reference.
 #pragma once
 
 #include <map>
@@ -17,7 +17,8 @@ struct GradientTensors {
       sigmas;
 };
 
-// Normal numbers reach the outputs, all gradients that the problem has are wanted. problem.want_log_sum_exp becomes true.
+// Normal numbers reach the outputs, all gradients that the problem has are wanted. problem.want_log_sum_exp becomes
+// true.
 GradientTensors make_gradients(AttentionProblem &problem, Random &random, bool of_log_sum_exp = false,
                                bool of_weights = false);
 
@@ -46,9 +47,9 @@ bool same_bits(const GradientTensors &a, const GradientTensors &b);
 
 enum class Strictness { floor, no_floor };
 
-// Forward and backward on every instruction set, judged: each gradient at most twice as far off as a plain float32 evaluation
-// or some roundings of what is added up, and nothing written outside the elements. Without a floor gradients of many elements
-// are judged by the plain evaluation alone (judge_closely).
+// Forward and backward on every instruction set, judged: each gradient at most twice as far off as a plain float32
+// evaluation or some roundings of what is added up, and nothing written outside the elements. Without a floor gradients
+// of many elements are judged by the plain evaluation alone (judge_closely).
 void check_gradients(AttentionProblem &problem, const GradientTensors &gradients,
                      Strictness strictness = Strictness::floor);
 

@@ -15,8 +15,8 @@
 
 namespace testing {
 
-// Each element is off by at most so many roundings of the sum of the magnitudes of its terms, or twice the most that the plain
-// evaluation is, and by one of its type; as a whole the error is at most twice the plain one's.
+// Each element is off by at most so many roundings of the sum of the magnitudes of its terms, or twice the most that
+// the plain evaluation is, and by one of its type; as a whole the error is at most twice the plain one's.
 inline void judge_gradient(const std::string &name, const TypedTensor &actual, const reference::Gradient<double> &truth,
                            const reference::Gradient<float> &plain, double roundings) {
   CAPTURE(name);

@@ -101,7 +101,8 @@ inline reference::LinearInputs inputs_of(const Layer &layer) {
 }
 
 // As for a product: of the terms' magnitudes 2 (K + 2) roundings, which no activation enlarges by more than 1.13; of
-// the activation's result 6, of its product with the multiplier, which enlarges all that, and of the sum with the residual 1.
+// the activation's result 6, of its product with the multiplier, which enlarges all that, and of the sum with the
+// residual 1.
 inline void check_values(const Layer &layer, const std::vector<float> &out) {
   const reference::LinearInputs inputs = inputs_of(layer);
   const auto truth = reference::linear<double>(inputs);

@@ -1,5 +1,5 @@
-// The operands of one call of an operation with memory of their own: contiguous, random, each between pages that may not
-// be touched. Tests spoil what they like of the descriptors.
+// The operands of one call of an operation with memory of their own: contiguous, random, each between pages that may
+// not be touched. Tests spoil what they like of the descriptors.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// One layer's keys and values in a pool, and a schedule over its sequences: what multi-head attention is given step by step.
+// One layer's keys and values in a pool, and a schedule over its sequences: what multi-head attention is given step by
+// step.
 #pragma once
 
 #include <fovea/fovea.h>

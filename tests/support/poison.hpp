@@ -1,4 +1,5 @@
-// Poisoned keys and values: NaN, infinity and numbers whose sums overflow, where a mask should keep them from the result.
+// Poisoned keys and values: NaN, infinity and numbers whose sums overflow, where a mask should keep them from the
+// result.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// A step of sequences for the tests: attention problems of one batch entry each, whose queries are packed one behind the other,
-// and whose keys and values are packed likewise or lie in pages.
+// A step of sequences for the tests: attention problems of one batch entry each, whose queries are packed one behind
+// the other, and whose keys and values are packed likewise or lie in pages.
 #pragma once
 
 #include <fovea/fovea.h>

@@ -1,4 +1,5 @@
-// Keys and values as numbers with scales, of 8 bits and of 4, beside float tensors of what they stand for, and calls with them.
+// Keys and values as numbers with scales, of 8 bits and of 4, beside float tensors of what they stand for, and calls
+// with them.
 #pragma once
 
 #include <cmath>

@@ -161,7 +161,8 @@ class Tensor {
     values.reserve(static_cast<size_t>(element_count(wanted)));
     Shape strides(wanted.size(), 0);
     const size_t missing = wanted.size() - shape_.size();
-    for (size_t axis = 0; axis < shape_.size(); ++axis) strides[missing + axis] = shape_[axis] == 1 ? 0 : strides_[axis];
+    for (size_t axis = 0; axis < shape_.size(); ++axis)
+      strides[missing + axis] = shape_[axis] == 1 ? 0 : strides_[axis];
     for_each_offset(wanted, strides, [&, from = data()](int64_t offset) { values.push_back(from[offset]); });
     return values;
   }

@@ -1,5 +1,5 @@
-// Stands in for the library's runtime/cpu.cpp in programs that test what runs on AMX's tiles: where the processor or the
-// system has none, they are emulated. The library's own detection is asked first and stays what it is.
+// Stands in for the library's runtime/cpu.cpp in programs that test what runs on AMX's tiles: where the processor or
+// the system has none, they are emulated. The library's own detection is asked first and stays what it is.
 #include "tile_cpu.hpp"
 
 #include <signal.h>
@@ -17,8 +17,8 @@ std::atomic<bool> knows_tiles{true};
 
 bool is_emulated();
 
-// Linux's answer to ARCH_REQ_XCOMP_PERM (arch/x86/kernel/fpu/xstate.c): it knows no tiles, or one of the threads, here the one
-// that asks, has a signal stack they would not fit.
+// Linux's answer to ARCH_REQ_XCOMP_PERM (arch/x86/kernel/fpu/xstate.c): it knows no tiles, or one of the threads, here
+// the one that asks, has a signal stack they would not fit.
 long emulated_request() {
   if (!knows_tiles) return -EINVAL;
   stack_t stack{};

@@ -9,8 +9,8 @@ enum class TileAccess { granted, refused, absent };
 
 void set_tile_access(TileAccess now);
 
-// Makes tile instructions work in this process: natively, or by emulation. False: this machine can do neither. To be called
-// in each test case, after the test framework has taken the signals it reports.
+// Makes tile instructions work in this process: natively, or by emulation. False: this machine can do neither. To be
+// called in each test case, after the test framework has taken the signals it reports.
 bool take_tiles();
 
 // By a tile unit, so that nothing is counted.

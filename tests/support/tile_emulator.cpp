@@ -182,8 +182,9 @@ __attribute__((target("avx512f,avx512bw,avx512vl"))) __m512 widen(__m256i halves
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
-// For each row two sums, of the first and of the second elements of pairs, each in order from 0, then added to each other
-// and to what was there; denormals count as 0 and become 0, but for those of binary16 elements. One rounding a step.
+// For each row two sums, of the first and of the second elements of pairs, each in order from 0, then added to each
+// other and to what was there; denormals count as 0 and become 0, but for those of binary16 elements. One rounding a
+// step.
 template <Format format>
 __attribute__((target("avx512f,avx512bw,avx512vl"))) void multiply(Tile &sum, const Tile &a, const Tile &b) {
   for (int m = 0; m < sum.rows; ++m) {

@@ -1,8 +1,8 @@
-// AMX's instructions on processors that lack them, so that the code that ships is what is tested: where there is no tile
-// unit, each of them raises SIGILL, and the handler decodes it, does what Intel's Software Developer's Manual says (volume 2:
-// LDTILECFG, STTILECFG, TILERELEASE, TILEZERO, TILELOADD, TILESTORED, TDPBF16PS, TDPFP16PS), and goes on behind it. Tiles belong to
-// threads, as on a processor. Whatever a processor would refuse (tiles that are not configured, shapes that do not fit
-// each other) ends the program with a message.
+// AMX's instructions on processors that lack them, so that the code that ships is what is tested: where there is no
+// tile unit, each of them raises SIGILL, and the handler decodes it, does what Intel's Software Developer's Manual says
+// (volume 2: LDTILECFG, STTILECFG, TILERELEASE, TILEZERO, TILELOADD, TILESTORED, TDPBF16PS, TDPFP16PS), and goes on
+// behind it. Tiles belong to threads, as on a processor. Whatever a processor would refuse (tiles that are not
+// configured, shapes that do not fit each other) ends the program with a message.
 //
 // It counts what it does, which is what can be said of speed without the unit.
 #pragma once

@@ -1,5 +1,5 @@
-// A tensor of float32, float16 or bfloat16 whose numbers tests know as floats: an input holds numbers that its type holds, an output
-// is read as floats.
+// A tensor of float32, float16 or bfloat16 whose numbers tests know as floats: an input holds numbers that its type
+// holds, an output is read as floats.
 #pragma once
 
 #include <optional>

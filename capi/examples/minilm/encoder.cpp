@@ -29,7 +29,8 @@ struct Encoder::Batch {
     return starts;
   }
 
-  // Each sentence attends itself. Between projections and attention numbers are bfloat16 where the model is, else float32.
+  // Each sentence attends itself. Between projections and attention numbers are bfloat16 where the model is, else
+  // float32.
   fovea::Schedule make_schedule(const EncoderSizes &sizes, Type type) {
     const fovea::Shape shape = {tokens(), sizes.heads, sizes.hidden / sizes.heads};
     const fovea::Output rows = type == Type::bf16 ? x.view(shape) : fovea::Output(Tensor<float>::at(nullptr, shape));

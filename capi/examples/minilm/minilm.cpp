@@ -1,5 +1,5 @@
-// minilm: a real sentence encoder, all-MiniLM-L6-v2, on fovea alone: how alike sentences are, how far the embeddings are
-// from a float64 reference, tokens per second, and search in a text by meaning.
+// minilm: a real sentence encoder, all-MiniLM-L6-v2, on fovea alone: how alike sentences are, how far the embeddings
+// are from a float64 reference, tokens per second, and search in a text by meaning.
 //
 //     minilm [--type f32|f16|bf16] MODEL TEXTS [QUESTION]
 //
@@ -9,8 +9,8 @@
 //             reference, also NAME.tokens.txt (what the tokenizers library gives) and NAME.npy (embeddings in float64)
 //   QUESTION  is asked instead of questions.txt
 //
-// `./dev example minilm` fetches the model, makes the texts from README.md and runs this. The exit code is 1 if tokens or
-// embeddings are not those of the reference, or if an embedding of 16 bits points elsewhere than float32's.
+// `./dev example minilm` fetches the model, makes the texts from README.md and runs this. The exit code is 1 if tokens
+// or embeddings are not those of the reference, or if an embedding of 16 bits points elsewhere than float32's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
@@ -38,7 +38,8 @@ namespace {
 using namespace minilm;
 using namespace model_files;
 
-// The least cosine between an embedding in 16 bits and that in float32, which limits how far the unit vectors may be apart.
+// The least cosine between an embedding in 16 bits and that in float32, which limits how far the unit vectors may be
+// apart.
 constexpr double smallest_cosine = 0.9999;
 
 double largest_difference(Type type) { return type == Type::f32 ? 1e-4 : std::sqrt(2 * (1 - smallest_cosine)); }

@@ -34,7 +34,8 @@ bool is_punctuation(utf8proc_int32_t c) {
   return ascii_sign || (kind >= UTF8PROC_CATEGORY_PC && kind <= UTF8PROC_CATEGORY_PO);
 }
 
-// A character of Chinese, Japanese or Korean: by the ranges that BERT was trained with, which are no category of Unicode.
+// A character of Chinese, Japanese or Korean: by the ranges that BERT was trained with, which are no category of
+// Unicode.
 bool is_ideograph(utf8proc_int32_t c) {
   constexpr struct {
     utf8proc_int32_t first, last;

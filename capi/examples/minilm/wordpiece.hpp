@@ -1,8 +1,8 @@
 // BERT's tokenizer (uncased): text is cleaned, put in lower case, freed of accents and split at spaces and punctuation;
 // each word then becomes the longest pieces of the vocabulary from the left, or [UNK].
 //
-// The tokens are those of the `tokenizers` library (prepare.py compares), but for special tokens spelt out in the text and
-// some hundred rare characters that are newer than that library's tables of Unicode.
+// The tokens are those of the `tokenizers` library (prepare.py compares), but for special tokens spelt out in the text
+// and some hundred rare characters that are newer than that library's tables of Unicode.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

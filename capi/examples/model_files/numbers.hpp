@@ -1,5 +1,5 @@
-// Numbers of one of the types that fovea computes with, and views of them. What is float32 elsewhere is rounded when it comes
-// in: to nearest, ties to even.
+// Numbers of one of the types that fovea computes with, and views of them. What is float32 elsewhere is rounded when it
+// comes in: to nearest, ties to even.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

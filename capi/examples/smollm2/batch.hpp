@@ -1,5 +1,5 @@
-// Answers requests together, as a server does: new ones join while others decode, finished ones leave, and what all of them
-// begin with is computed once and forked.
+// Answers requests together, as a server does: new ones join while others decode, finished ones leave, and what all of
+// them begin with is computed once and forked.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

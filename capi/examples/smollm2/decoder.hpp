@@ -1,5 +1,5 @@
-// Runs a model's steps over a pool of keys and values: any number of sequences at once, each with one new token or a prompt, with
-// one schedule for all layers.
+// Runs a model's steps over a pool of keys and values: any number of sequences at once, each with one new token or a
+// prompt, with one schedule for all layers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -25,14 +25,14 @@ struct Continuation {
 
 class Decoder {
  public:
-  // cache: what keys and values are kept as, FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; FOVEA_U8: keys as FOVEA_I8, values in 4
-  // bits.
+  // cache: what keys and values are kept as, FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; FOVEA_U8: keys as FOVEA_I8,
+  // values in 4 bits.
   Decoder(const Model &model, const DecoderLimits &limits, fovea_dtype cache);
 
   fovea::Sequence open() { return pool_.open(); }
 
-  // [continuations, vocabulary], until the next step. Throws fovea::Error, of FOVEA_OUT_OF_MEMORY's kind when the pool is full:
-  // nothing has changed then.
+  // [continuations, vocabulary], until the next step. Throws fovea::Error, of FOVEA_OUT_OF_MEMORY's kind when the pool
+  // is full: nothing has changed then.
   std::span<const float> step(const std::vector<Continuation> &continuations);
 
   // The bytes of keys and values that a step at this depth reads.

@@ -1,13 +1,13 @@
-// A decoder of Llama's form, SmolLM2-135M-Instruct, on fovea alone: tokens of several sequences in, the logits of what follows
-// each of them out.
+// A decoder of Llama's form, SmolLM2-135M-Instruct, on fovea alone: tokens of several sequences in, the logits of what
+// follows each of them out.
 //
 //     x = embedding[token]
 //     each layer:  x += attention(rms_norm(x))            causal, 3 query heads to one of keys and values, rotary
 //                  h = rms_norm(x);  x += (silu(h Wg) * (h Wu)) Wd
 //     logits = rms_norm(x) embedding^T                    of each sequence's last token
 //
-// What goes from one operation to the next is of the model's type, bfloat16 or float32; the stream x and logits are float32.
-// Weights have that type or are rounded to 8 bits.
+// What goes from one operation to the next is of the model's type, bfloat16 or float32; the stream x and logits are
+// float32. Weights have that type or are rounded to 8 bits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

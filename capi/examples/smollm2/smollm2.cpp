@@ -1,5 +1,5 @@
-// smollm2: a language model, SmolLM2-135M-Instruct, on fovea alone. run.py, which `./dev example smollm2` calls, turns text into
-// the numbers of tokens; this turns them back.
+// smollm2: a language model, SmolLM2-135M-Instruct, on fovea alone. run.py, which `./dev example smollm2` calls, turns
+// text into the numbers of tokens; this turns them back.
 //
 //     smollm2 [OPTION...] MODEL answer < REQUESTS   a line of tokens that all prompts begin with, then a line for each prompt:
 //                                                   answers all of them together

@@ -4,8 +4,8 @@
 //   values   [tile of 16 features][step of 32 keys]         a tile: 16 rows of 32 keys, of a feature each
 //
 // one tile of 1 kB after the other, so that no stride of a caller's makes rows of a tile collide in a cache. What lies
-// behind the last feature is 0, and so is what lies behind the last position that any query attends: it meets weights of 0,
-// and 0 * NaN is NaN.
+// behind the last feature is 0, and so is what lies behind the last position that any query attends: it meets weights
+// of 0, and 0 * NaN is NaN.
 #pragma once
 
 #include "kernels/attention/source.hpp"

@@ -1,30 +1,32 @@
-// One task of attention on AMX's tiles: many rows of queries of bfloat16 or binary16 against all their keys, in bands of 32
-// rows and blocks of 128 keys. The grid is the same for all rows, so what a row gives does not depend on its neighbours:
+// One task of attention on AMX's tiles: many rows of queries of bfloat16 or binary16 against all their keys, in bands
+// of 32 rows and blocks of 128 keys. The grid is the same for all rows, so what a row gives does not depend on its
+// neighbours:
 //
 //   scores of a block                                  amx_products.hpp, tiles
 //   scale, soft-cap, bias, ALiBi, masks                logit_terms.hpp, where there are any
 //   largest scores, weights as pairs of 16 bits        amx_softmax.hpp
 //   weighted sum of values                             amx_products.hpp, tiles
 //
-// Tiles and vectors work side by side, in one stream of instructions: the scores of a band's next block between the weights of
-// the present one, and the weighted sum of the present one between the maxima of the next. Two buffers of scores, 32 kB;
-// weights replace scores in place. Where one task has all rows of a head, it packs keys and values itself, a block at a time:
-// they are read once, and written to no memory. Else they are packed before (AttentionKernels::pack), and a run of blocks goes
-// to one band before the next band takes it: then the band's sums stay in the first-level cache, and the run's keys and values
-// (512 of each) in the second.
+// Tiles and vectors work side by side, in one stream of instructions: the scores of a band's next block between the
+// weights of the present one, and the weighted sum of the present one between the maxima of the next. Two buffers of
+// scores, 32 kB; weights replace scores in place. Where one task has all rows of a head, it packs keys and values
+// itself, a block at a time: they are read once, and written to no memory. Else they are packed before
+// (AttentionKernels::pack), and a run of blocks goes to one band before the next band takes it: then the band's sums
+// stay in the first-level cache, and the run's keys and values (512 of each) in the second.
 //
-// Limit, for 32 rows x 32 keys: (head_dim + value_dim) / 32 x 4 products of tiles of 16 cycles; as many loads of tiles, 8
-// cycles each from the first-level cache; 64 registers of scores, 9.5 micro-operations of vectors each on two ports: 304
-// cycles, where tiles take 256 at head size 64, 512 at 128, 1024 at 256. So tiles are the bound from 76 features on, the
-// softmax below. A block of 128 keys loads and stores its sums once, 24 cycles a tile: a tenth of the products' time.
+// Limit, for 32 rows x 32 keys: (head_dim + value_dim) / 32 x 4 products of tiles of 16 cycles; as many loads of tiles,
+// 8 cycles each from the first-level cache; 64 registers of scores, 9.5 micro-operations of vectors each on two ports:
+// 304 cycles, where tiles take 256 at head size 64, 512 at 128, 1024 at 256. So tiles are the bound from 76 features
+// on, the softmax below. A block of 128 keys loads and stores its sums once, 24 cycles a tile: a tenth of the products'
+// time.
 //
 // Errors: each weight is rounded to bfloat16 (a relative 2^-8 at most; binary16 2^-11) after a power with a relative
 // error of 9e-5; the sums that divide are sums of rounded weights (binary16: of weights before rounding). Products are
 // exact, 32 of them are added to a sum at once. Subnormal elements of bfloat16 count as 0, as the tile unit has it.
 // Scores of binary16 are float32 in the tiles, so scores beyond 65504 are like any others.
 //
-// Values behind a mask: as in driver.hpp, a row that comes out not finite is computed again by itself, with masked values as
-// 0; if that is not finite either, once more with weights of at most 1.
+// Values behind a mask: as in driver.hpp, a row that comes out not finite is computed again by itself, with masked
+// values as 0; if that is not finite either, once more with weights of at most 1.
 #pragma once
 
 #include "kernels/attention/amx_softmax.hpp"

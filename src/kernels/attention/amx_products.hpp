@@ -2,8 +2,8 @@
 //
 //   scores[key][row] = sum_d key[key][d] query[d][row]               out[d][row] += sum_key value[key][d] weight[key][row]
 //
-// Lanes are rows, as with vector kernels, so masks and softmax need no shuffles. Queries and weights are right-hand sides:
-// tiles of 16 pairs x 16 rows. Rows up to 16 have one tile, and the other half of the sums is left out.
+// Lanes are rows, as with vector kernels, so masks and softmax need no shuffles. Queries and weights are right-hand
+// sides: tiles of 16 pairs x 16 rows. Rows up to 16 have one tile, and the other half of the sums is left out.
 //
 // While the tile unit works, 64 cycles a step of four products, the vector unit has nothing to do: beside() is called
 // once a step and does a part of what is next.

@@ -2,20 +2,20 @@
 //
 //   weight = 2^(factor * score - reference)        factor = scale * log2(e)
 //
-// The reference of a row is the factor times its largest score of a while ago: it follows only when the largest has grown
-// by more than 2^8, so what has been summed is hardly ever multiplied (weights up to 2^8 are as exact as those up to 1).
-// Softmax does not depend on the reference, so its own rounding costs nothing: factor * score - reference is one
+// The reference of a row is the factor times its largest score of a while ago: it follows only when the largest has
+// grown by more than 2^8, so what has been summed is hardly ever multiplied (weights up to 2^8 are as exact as those up
+// to 1). Softmax does not depend on the reference, so its own rounding costs nothing: factor * score - reference is one
 // multiply-add, rounded once. Only where the reference is large, its rounding would be large, too; there the difference
 // of scores is taken first.
 //
-// 2^x = 2^floor(x) p(x - floor(x)), p a cubic with p(0) = 1 and a relative error below 8.6e-5, a fortieth of bfloat16's. It
-// lies in [1, 2], where bfloat16's places are 2^-7 apart: with half of that in its constant term, cutting the lower half
-// off rounds it to nearest (ties up), for any power of two. The sums of weights are sums of the rounded ones, so they fit
-// what the tiles sum up.
+// 2^x = 2^floor(x) p(x - floor(x)), p a cubic with p(0) = 1 and a relative error below 8.6e-5, a fortieth of
+// bfloat16's. It lies in [1, 2], where bfloat16's places are 2^-7 apart: with half of that in its constant term,
+// cutting the lower half off rounds it to nearest (ties up), for any power of two. The sums of weights are sums of the
+// rounded ones, so they fit what the tiles sum up.
 //
-// Weights that will be binary16 start at 2^7, so that they end, 2^15, below its largest number: those below 2^-21 of the
-// largest are subnormal, and a weight is 0 if 2^31 of its kind would be needed to show. The processor's conversion rounds
-// them, and sums take the weights before that.
+// Weights that will be binary16 start at 2^7, so that they end, 2^15, below its largest number: those below 2^-21 of
+// the largest are subnormal, and a weight is 0 if 2^31 of its kind would be needed to show. The processor's conversion
+// rounds them, and sums take the weights before that.
 //
 // Instructions for 32 scores, two registers: 2 x (multiply-add, reduce, three multiply-adds, scale), shift, merge, sum;
 // with their two maxima 17, of which a reduce is two micro-operations: 9.5 cycles on two ports, where tiles take
@@ -164,7 +164,8 @@ FOVEA_INLINE void weigh_slice(TileSoftmax &state, float *scores, int64_t vector,
                        : weigh_keys<Element, true>(state, scores, vector, exponents);
 }
 
-// The same, where something is to be done to weights before they are pairs: they stay float32, already rounded to bfloat16.
+// The same, where something is to be done to weights before they are pairs: they stay float32, already rounded to
+// bfloat16.
 FOVEA_NOINLINE inline void weigh_apart(TileSoftmax &state, float *scores, int64_t keys, int64_t vectors, float factor) {
   for (int64_t v = 0; v < vectors; ++v) {
     const Exponents<Bfloat16Tiles> exponents(state, v, factor);

@@ -1,5 +1,5 @@
-// The gradient of attention's bias, a block of queries and keys at a time: gradients of logits, made as the driver of the backward
-// pass makes them, and summed up over whatever axes the bias has only one element along, in their order.
+// The gradient of attention's bias, a block of queries and keys at a time: gradients of logits, made as the driver of
+// the backward pass makes them, and summed up over whatever axes the bias has only one element along, in their order.
 #pragma once
 
 #include "kernels/attention/gradients.hpp"

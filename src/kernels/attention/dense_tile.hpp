@@ -1,6 +1,7 @@
-// Tiles of scores for few rows. If lanes were rows alone, most would be idle, so the softmax takes scores[key][row] with
-// only `width` floats from key to key, the least power of two that holds the task's rows: a register has lanes / width keys,
-// and one row's tile is a line of keys. What is beside the rows and behind the last key, up to the end of a step, is masked.
+// Tiles of scores for few rows. If lanes were rows alone, most would be idle, so the softmax takes scores[key][row]
+// with only `width` floats from key to key, the least power of two that holds the task's rows: a register has lanes /
+// width keys, and one row's tile is a line of keys. What is beside the rows and behind the last key, up to the end of a
+// step, is masked.
 //
 // Maxima and sums are taken over one lane's keys first, then over lanes `width` apart. Key j always adds to the same
 // lane of the same chain, counted from the grid of keys, so that zeros of masked keys do not change the order of a sum.

@@ -14,10 +14,10 @@
 // and stays in the second-level cache. Memory that will be touched once (queries, outputs, the next tile) is prefetched
 // during the work before it.
 //
-// Tiles lie on one grid for all rows of a task (multiples of tile_keys from its first key on), so what a row gives does not
-// depend on its neighbours. Rounding errors grow with the number of terms that are added one after the other, so sums of values have
-// three levels: chains of keys (value_chain), tiles, and runs of tiles (run_keys), whose sums wait in Band::total. The
-// errors of long rows stay about 1.6 times those of pairwise sums.
+// Tiles lie on one grid for all rows of a task (multiples of tile_keys from its first key on), so what a row gives does
+// not depend on its neighbours. Rounding errors grow with the number of terms that are added one after the other, so
+// sums of values have three levels: chains of keys (value_chain), tiles, and runs of tiles (run_keys), whose sums wait
+// in Band::total. The errors of long rows stay about 1.6 times those of pairwise sums.
 //
 // A masked key has weight 0, but 0 * NaN is NaN: values behind a mask must not reach the output. Looking for them in
 // every tile would cost; they show in the output instead. A row that comes out not finite is computed again
@@ -101,8 +101,8 @@ struct AttentionDriver {
     return KeptWeights<rows, keys>::tiles_of(key_len) * static_cast<int64_t>(sizeof(KeptTile<rows, keys>));
   }
 
-  // Room for copies of a tile of keys, and behind it of values: behind all else. Few rows take elements as they lie, but for
-  // those with scales, some at a time.
+  // Room for copies of a tile of keys, and behind it of values: behind all else. Few rows take elements as they lie,
+  // but for those with scales, some at a time.
   FOVEA_INLINE static float *copy_room(const ScoreFunction &score, const AttentionTask &task) {
     const AttentionSizes &sizes = task.problem->sizes;
     return static_cast<float *>(task.scratch) + scratch_floats(score, sizes.compared_dim, sizes.value_dim, false);
@@ -352,8 +352,9 @@ struct AttentionDriver {
     return element_at(problem.outputs.out, problem.outputs.out_dtype, row.at(problem.outputs.out_strides));
   }
 
-  // Divides and writes; finite[r] is NaN for a row that is not finite, else 0. Returns whether some row attended no key. Of
-  // rows that are computed again, only those are written that were not finite: what the others give goes where scores were.
+  // Divides and writes; finite[r] is NaN for a row that is not finite, else 0. Returns whether some row attended no
+  // key. Of rows that are computed again, only those are written that were not finite: what the others give goes where
+  // scores were.
   static_assert(keys * rows >= largest_value_dim);
   FOVEA_NOINLINE bool store_outputs(const Band &band, float *finite) {
     bool some_empty = false;

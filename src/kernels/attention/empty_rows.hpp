@@ -12,7 +12,8 @@ namespace {
 // infinity less infinity, and the logarithm is infinity.
 inline float log_of_sum(float largest, float sum) { return largest == INFINITY ? largest : largest + logf(sum); }
 
-// A power of two, so that all keys there can be add up to no more than 1 of it, and results have the bits they would have.
+// A power of two, so that all keys there can be add up to no more than 1 of it, and results have the bits they would
+// have.
 constexpr float least_share = 0x1p-31f;
 
 inline float empty_log_sum_exp(const AttentionProblem &problem) {

@@ -1,5 +1,5 @@
-// Scores of few rows that are sums over the features, for every score function that has such (attention/few_rows.hpp): four streams
-// of keys, each key once, sums of `lanes` query-key pairs kept at once and reduced together.
+// Scores of few rows that are sums over the features, for every score function that has such (attention/few_rows.hpp):
+// four streams of keys, each key once, sums of `lanes` query-key pairs kept at once and reduced together.
 #pragma once
 
 #include "beyond_xsimd/bytes.hpp"
@@ -8,8 +8,8 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// Features::add(key, query, sum) adds a register of features, Features::finish(sum) makes the score of the sum. Features::takes_numbers:
-// of keys of 8 bits with scales, too.
+// Features::add(key, query, sum) adds a register of features, Features::finish(sum) makes the score of the sum.
+// Features::takes_numbers: of keys of 8 bits with scales, too.
 template <class Features>
 struct FeatureRows : FewRowsValues {
   static constexpr int64_t query_floats(int64_t head_dim) { return round_up(head_dim, lanes) * tile_rows; }

@@ -1,6 +1,6 @@
-// Attention of few rows (decoding): keys and values are read once, at the speed of memory, lanes along the features. Scores
-// still come out as tiles whose lanes are rows, so masks and softmax are those of many rows. FewRowsValues is what all
-// score functions share; FeatureRows (feature_rows.hpp) adds those that sum something over the features:
+// Attention of few rows (decoding): keys and values are read once, at the speed of memory, lanes along the features.
+// Scores still come out as tiles whose lanes are rows, so masks and softmax are those of many rows. FewRowsValues is
+// what all score functions share; FeatureRows (feature_rows.hpp) adds those that sum something over the features:
 //
 //   out[row][d..] += weight[key][row] * value[key][d..]
 //   scores[key][row] = sum of lanes of  sum_d f(key[key][d..], query[row][d..])
@@ -84,10 +84,11 @@ struct FewRowsValues {
     }
   }
 
-  // One of the passes in which several rows read the same keys or values. From eight rows on, and for narrow elements, each
-  // asks for its share of what comes next: if the first asked for all of it, memory would have nothing to do in the
-  // others. Shares are of four keys (of each stream), whatever the steps of a pass. That of a last single row is short, and
-  // asks for nothing unless it is the only one. Fewer rows of float32 wait for memory anyway: all of their passes ask for all.
+  // One of the passes in which several rows read the same keys or values. From eight rows on, and for narrow elements,
+  // each asks for its share of what comes next: if the first asked for all of it, memory would have nothing to do in
+  // the others. Shares are of four keys (of each stream), whatever the steps of a pass. That of a last single row is
+  // short, and asks for nothing unless it is the only one. Fewer rows of float32 wait for memory anyway: all of their
+  // passes ask for all.
   static constexpr int64_t sharing_rows = 8;
   struct Pass {
     uint64_t turns;  // a bit for each of 64 keys
@@ -252,8 +253,8 @@ struct FewRowsValues {
                       });
   }
 
-  // Values of numbers with scales, floats in registers alone. What a register needs of a row: a load, for 4 bits of two of them,
-  // one or two instructions to part them, a conversion, a multiplication.
+  // Values of numbers with scales, floats in registers alone. What a register needs of a row: a load, for 4 bits of two
+  // of them, one or two instructions to part them, a conversion, a multiplication.
   FOVEA_NOINLINE static void add_numbers(float *out, const RowSpan &values, int64_t j, int64_t ahead, int64_t value_dim,
                                          int64_t row_count, const ScoreTile &piece, const float *factors) {
     const HeadSource &source = *values.source;
@@ -283,7 +284,8 @@ struct FewRowsValues {
     });
   }
 
-  // body(first key, rows to ask ahead for, piece, factors) for each piece of a tile that has a row of weights for so many keys.
+  // body(first key, rows to ask ahead for, piece, factors) for each piece of a tile that has a row of weights for so
+  // many keys.
   template <int keys_of_row, class Body>
   FOVEA_INLINE static void for_each_piece(int64_t value_dim, const ScoreTile &tile, const float *rescale,
                                           const Body &body) {

@@ -1,4 +1,5 @@
-// What the kernels of attention's backward pass are told: the problem that all tasks of a call share, and one task of it.
+// What the kernels of attention's backward pass are told: the problem that all tasks of a call share, and one task of
+// it.
 #pragma once
 
 #include "kernels/attention/problem.hpp"
@@ -54,8 +55,8 @@ enum class GradientPart { gradients, weight_sums, bias };
 // Keys of a block of the bias's gradient, at most. The sums of it are so many tiles' rows in scratch memory.
 constexpr int64_t gradient_bias_keys = 768;
 
-// A block of the bias's gradient: of one head and some queries of one batch entry, or summed up over all of them along axes of
-// size 1. Its keys are the task's.
+// A block of the bias's gradient: of one head and some queries of one batch entry, or summed up over all of them along
+// axes of size 1. Its keys are the task's.
 struct BiasBlock {
   int64_t batch, batch_end;
   int64_t head, head_end;

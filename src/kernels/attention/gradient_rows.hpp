@@ -1,5 +1,5 @@
-// Rows and columns as attention's backward pass wants them: whole registers, products of two rows, gradients of weights that lie
-// row by row added to tiles of [key][row].
+// Rows and columns as attention's backward pass wants them: whole registers, products of two rows, gradients of weights
+// that lie row by row added to tiles of [key][row].
 #pragma once
 
 #include "kernels/attention/logit_terms.hpp"

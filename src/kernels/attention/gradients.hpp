@@ -1,22 +1,24 @@
-// Runs one task of attention's backward pass. With the weights p = e^(logit - log_sum_exp) made again tile by tile, d a factor of
-// dropout, and the row's mean m = sum_j p_j dp_j = grad_out . out:
+// Runs one task of attention's backward pass. With the weights p = e^(logit - log_sum_exp) made again tile by tile, d a
+// factor of dropout, and the row's mean m = sum_j p_j dp_j = grad_out . out:
 //
 //   dp = d (grad_out . v)            gradient of a weight before dropout; plus that of the returned weight
 //   dl = p (dp - m + grad_lse)       of a logit
 //   ds = dl (1 - tanh^2) scale       of a raw score
 //   dv += d p grad_out               dq, dk: what the score function makes of ds (ScoreFunction::gradient)
 //
-// Lanes are rows of queries, as in the forward pass, whose sources, scores and logits are used as they are. A task has several
-// bands of rows, so that a tile of keys and what has been summed up for it stay in the second-level cache for all of them; sums
-// for queries stay with their band. One pass: five products of the size of the scores (dot product), of which two are made
-// again, where passes of their own for queries and keys would take seven. All sums are taken in an order that shapes alone
-// decide.
+// Lanes are rows of queries, as in the forward pass, whose sources, scores and logits are used as they are. A task has
+// several bands of rows, so that a tile of keys and what has been summed up for it stay in the second-level cache for
+// all of them; sums for queries stay with their band. One pass: five products of the size of the scores (dot product),
+// of which two are made again, where passes of their own for queries and keys would take seven. All sums are taken in
+// an order that shapes alone decide.
 //
-// The bias's gradient is a pass of its own: it may be summed up over the axes along which tasks are cut, and without those sums
-// nobody would have to wait. So are the sums of returned weights times their gradients, which the mean needs beforehand.
+// The bias's gradient is a pass of its own: it may be summed up over the axes along which tasks are cut, and without
+// those sums nobody would have to wait. So are the sums of returned weights times their gradients, which the mean needs
+// beforehand.
 //
-// A masked key has p = 0 and dl = 0 by choice, not by multiplication, but 0 * NaN is NaN where such a zero meets a row of a
-// query or of a key. Where a mask meets what is not finite, each row goes by itself through the runs of keys that it attends.
+// A masked key has p = 0 and dl = 0 by choice, not by multiplication, but 0 * NaN is NaN where such a zero meets a row
+// of a query or of a key. Where a mask meets what is not finite, each row goes by itself through the runs of keys that
+// it attends.
 #pragma once
 
 #include "kernels/attention/drop_weights.hpp"
@@ -223,8 +225,8 @@ struct GradientDriver {
     }
   }
 
-  // From gradients of logits to those of raw scores where the soft-cap or a width for each head comes between, and the sums of
-  // each row that are wanted.
+  // From gradients of logits to those of raw scores where the soft-cap or a width for each head comes between, and the
+  // sums of each row that are wanted.
   FOVEA_NOINLINE void pass_extras(Band &band, const ScoreTile &tile) const {
     const bool caps = problem.logits.softcap != 0.0f, has_widths = problem.score.inverse_squares != nullptr;
     const Float inverse_cap(!caps ? 0.0f : min_of_floats(1.0f / problem.logits.softcap, __FLT_MAX__));

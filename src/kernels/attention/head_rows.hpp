@@ -1,5 +1,5 @@
-// Where rows of queries, keys and values lie. A source (attention/source.hpp) turns this into what kernels read: runs, rows that
-// follow each other in memory, evenly spaced, until memory ends.
+// Where rows of queries, keys and values lie. A source (attention/source.hpp) turns this into what kernels read: runs,
+// rows that follow each other in memory, evenly spaced, until memory ends.
 #pragma once
 
 #include "types.hpp"
@@ -25,8 +25,9 @@ struct RowRun {
   const Float16 *scales = nullptr;  // of the first row, if rows have scales
 };
 
-// Scales of rows of numbers. Of 8 bits (i8): feature d of a row stands for its number times scale d / features of the row. Of 4
-// bits (u8, two features a byte, attention/scaled_rows.hpp): pairs, of a scale and the number that 0 stands for.
+// Scales of rows of numbers. Of 8 bits (i8): feature d of a row stands for its number times scale d / features of the
+// row. Of 4 bits (u8, two features a byte, attention/scaled_rows.hpp): pairs, of a scale and the number that 0 stands
+// for.
 struct RowScales {
   const Float16 *data = nullptr;
   HeadStrides strides = {};
@@ -38,11 +39,11 @@ struct RowScales {
 // window leaves some are, and they are read (they share a tile with it, or an AMX block), so a page that has been given
 // back needs a stand-in. With empty rows as UNIFORM all rows are read.
 struct RowPlaces {
-  // Where row `first` of a head lies. *count, rows from there on, becomes how many of those follow it in memory: at least 1. They
-  // are HeadStrides::position elements apart in every run.
+  // Where row `first` of a head lies. *count, rows from there on, becomes how many of those follow it in memory: at
+  // least 1. They are HeadStrides::position elements apart in every run.
   const void *(*find)(const RowPlaces &places, int64_t batch, int64_t head, int64_t first, int64_t *count);
-  // Where the scales of row `first` lie; those of the rest of its run are RowScales::strides.position apart. Null where rows have
-  // no scales.
+  // Where the scales of row `first` lie; those of the rest of its run are RowScales::strides.position apart. Null where
+  // rows have no scales.
   const Float16 *(*find_scales)(const RowPlaces &places, int64_t batch, int64_t head, int64_t first) = nullptr;
 };
 

@@ -1,12 +1,13 @@
 // Returned weights: those of each tile are kept as the driver leaves them, relative to the largest score that their row
 // had met by then, until the row's final largest score and its sum are known:
 //   weights[row][key] = kept[key][row] * e^(largest then - largest) / sum
-// so scores and exponentials are made once. For a register of weights that is a load and a store to keep it and a load, a
-// product, a transpose and a store to write it, against the D + 15 instructions of a second pass (attention/weights.hpp).
+// so scores and exponentials are made once. For a register of weights that is a load and a store to keep it and a load,
+// a product, a transpose and a store to write it, against the D + 15 instructions of a second pass
+// (attention/weights.hpp).
 //
-// The memory is one worker's, 4 * rows bytes for each key, for as many bands as a task has; it stays in the second-level
-// cache as long as keys are few. In a row of NaNs, products cannot tell NaN from what is masked: the second pass writes such
-// a row.
+// The memory is one worker's, 4 * rows bytes for each key, for as many bands as a task has; it stays in the
+// second-level cache as long as keys are few. In a row of NaNs, products cannot tell NaN from what is masked: the
+// second pass writes such a row.
 #pragma once
 
 #include "kernels/attention/empty_rows.hpp"

@@ -3,11 +3,11 @@
 //   log_sum_exp = max + log sum_s e^{lse_s - max},   out = sum_s e^{lse_s - max} out_s / sum_s e^{lse_s - max}
 //
 // in the order of the parts, each read once. A part with log-sum-exp -infinity has no keys; its out is not read. No
-// part with keys: 0 and -infinity. NaN among the log-sum-exps: NaN. +infinity among them: out NaN, infinity / infinity, and
-// +infinity.
+// part with keys: 0 and -infinity. NaN among the log-sum-exps: NaN. +infinity among them: out NaN, infinity / infinity,
+// and +infinity.
 //
-// Sums may leave float32's range where their quotients do not: a row that comes out not finite although its parts are is
-// merged again, with weights times 2^-40 (see attention/repair.hpp).
+// Sums may leave float32's range where their quotients do not: a row that comes out not finite although its parts are
+// is merged again, with weights times 2^-40 (see attention/repair.hpp).
 #pragma once
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// How units of an instruction set call each other: a path's drivers are compiled once and call score functions, which are
-// compiled apart, a tile of keys at a time.
+// How units of an instruction set call each other: a path's drivers are compiled once and call score functions, which
+// are compiled apart, a tile of keys at a time.
 #pragma once
 
 #include "kernels/attention/gradient_problem.hpp"
@@ -12,8 +12,8 @@ struct ScoreFunction {
   // Puts them there, in whatever form it likes.
   void (*load_queries)(const AttentionProblem &problem, const void *table, float *query);
   void (*score)(const void *job);
-  // Returns whether it has left gradients in the tile that are to be passed on as those of dot products. Null: all of them are,
-  // or not of this path.
+  // Returns whether it has left gradients in the tile that are to be passed on as those of dot products. Null: all of
+  // them are, or not of this path.
   bool (*gradient)(const void *job);
 };
 

@@ -35,8 +35,8 @@ struct AttentionSizes {
 // What a score function reads besides queries and keys.
 struct ScoreInputs {
   ScoreKind kind;
-  // One number for each key, [batch][kv_head][key]. Gaussian: |k|^2, null where all pairs get the difference. Additive: the
-  // key's reach (scores/additive_units.hpp).
+  // One number for each key, [batch][kv_head][key]. Gaussian: |k|^2, null where all pairs get the difference. Additive:
+  // the key's reach (scores/additive_units.hpp).
   const float *key_scalars;
   HeadStrides key_scalars_strides;  // position: 1
   // Additive: query and key are rows of head_dim hidden units, padded with zeros to a multiple of 16; the vector v,
@@ -120,8 +120,8 @@ struct AttentionProblem {
 };
 
 // Neither this nor what follows is ever a symbol: sets of instructions must not share compiled code.
-// How many keys a query attends at most: never more than there are, even if the lengths were changed after they had been
-// checked.
+// How many keys a query attends at most: never more than there are, even if the lengths were changed after they had
+// been checked.
 [[gnu::always_inline]] inline int64_t valid_len(const AttentionProblem &problem, int64_t batch, int64_t query) {
   const KeyPattern &pattern = problem.pattern;
   if (pattern.valid_lens == nullptr) return pattern.key_limit;
@@ -129,7 +129,8 @@ struct AttentionProblem {
   return clamp_to(read_integer(pattern.valid_lens, pattern.valid_lens_64bit, at), 0, pattern.key_limit);
 }
 
-// What is added to a query's number to give its position in its batch entry; `offset` where entries have none of their own.
+// What is added to a query's number to give its position in its batch entry; `offset` where entries have none of their
+// own.
 [[gnu::always_inline]] inline int64_t query_offset(const KeyPattern &pattern, int64_t batch, int64_t offset) {
   if (pattern.query_offsets == nullptr) return offset;
   const int64_t own =
@@ -137,9 +138,9 @@ struct AttentionProblem {
   return clamp_to(own, -largest_length, largest_length);
 }
 
-// A sink in the unit of scores (logits are scores times `unit`). A sink too large for the unit, infinity too, becomes the largest
-// number: no score is above it, so all weights are 0 however keys are split, and its log-sum-exp is known. A finite sink too
-// small for it becomes the least number; -infinity is no logit at all.
+// A sink in the unit of scores (logits are scores times `unit`). A sink too large for the unit, infinity too, becomes
+// the largest number: no score is above it, so all weights are 0 however keys are split, and its log-sum-exp is known.
+// A finite sink too small for it becomes the least number; -infinity is no logit at all.
 [[gnu::always_inline]] inline float sink_in_units(float sink, float unit) {
   const float in_units = sink / unit;
   if (!__builtin_isinf(in_units) || sink == -__builtin_inff()) return in_units;
@@ -193,7 +194,8 @@ struct AttentionTask : TaskRows {
   // Softmax state of the head's rows, from row 0 on, for the second pass: the maximum in units of log 2, and 1 / sum.
   float *row_max;
   float *row_scale;
-  // What the same thread most often computes next, to be asked for meanwhile. Without rows: not known, or in its caches.
+  // What the same thread most often computes next, to be asked for meanwhile. Without rows: not known, or in its
+  // caches.
   TaskRows next;
   void *kept_weights;  // room for weights that this task writes itself; null: the second pass does, or none are wanted
   void *scratch;

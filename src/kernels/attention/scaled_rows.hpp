@@ -3,11 +3,12 @@
 //   8 bits   to[j][d] = numbers[j][d] * scales[j][d / group]
 //   4 bits   to[j][d] = numbers[j][d] * scales[j][2 (d / group)] + scales[j][2 (d / group) + 1]
 //
-// What kernels of attention read where they have none for such rows. Products are exact in float32, with 4 bits, too: so the sum
-// is rounded once, whether a set has a fused multiply-add or not. A block of 32 features of 4 bits lies in 16 bytes: the low
-// four bits of byte i are feature i, the high ones feature 16 + i, so that registers take them apart without a shuffle. A scale
-// that is NaN or infinite makes its numbers so, but for 0 times infinity, which is NaN. Other numbers past binary16's range
-// become its largest: scales are rounded up, so that what binary16 holds may be there.
+// What kernels of attention read where they have none for such rows. Products are exact in float32, with 4 bits, too:
+// so the sum is rounded once, whether a set has a fused multiply-add or not. A block of 32 features of 4 bits lies in
+// 16 bytes: the low four bits of byte i are feature i, the high ones feature 16 + i, so that registers take them apart
+// without a shuffle. A scale that is NaN or infinite makes its numbers so, but for 0 times infinity, which is NaN.
+// Other numbers past binary16's range become its largest: scales are rounded up, so that what binary16 holds may be
+// there.
 #pragma once
 
 #include "beyond_xsimd/bytes.hpp"
@@ -31,8 +32,9 @@ FOVEA_INLINE Float cut_to(const Float &number, [[maybe_unused]] float most) {
 // Infinities that are there may stay.
 FOVEA_INLINE float largest_of(float scale) { return scale * 0.0f == 0.0f ? 65504.0f : __builtin_inff(); }
 
-// Which features of rows are wanted, [from, from + width), and how groups lie in them: `scales` is where the first one's stand in a
-// row, which ends after `first` of the features. from: of a register, so that none has more than one scale.
+// Which features of rows are wanted, [from, from + width), and how groups lie in them: `scales` is where the first
+// one's stand in a row, which ends after `first` of the features. from: of a register, so that none has more than one
+// scale.
 struct Features {
   int64_t from, width, group, scales, first;
 

@@ -1,5 +1,5 @@
-// Values of numbers with scales, in whole blocks of 32 features that each have one scale: a register's worth at a time made floats,
-// with the very bits that rows of floats would have (attention/scaled_rows.hpp).
+// Values of numbers with scales, in whole blocks of 32 features that each have one scale: a register's worth at a time
+// made floats, with the very bits that rows of floats would have (attention/scaled_rows.hpp).
 #pragma once
 
 #include "beyond_xsimd/bytes.hpp"
@@ -14,7 +14,8 @@ struct ScaledValues {
   int64_t of_row;       // scales
   int64_t group;        // features that share one
 
-  // body(runs, load(at, values)) for `features` from d on, 16 or whole blocks: load is to be called for one row after the other.
+  // body(runs, load(at, values)) for `features` from d on, 16 or whole blocks: load is to be called for one row after
+  // the other.
   template <int features, class Body>
   FOVEA_INLINE void with_load(Dtype dtype, int64_t d, const Body &body) const {
     constexpr int blocks = features < 32 ? 1 : features / 32;

@@ -60,7 +60,8 @@ concept ValueSums = requires(float *sums, const float *factors, void *const *row
   Path::store_out(factors, n, factors, rows, Dtype::f32, n, sums);
 };
 
-// A struct in scores/ whose gradients are there, too: those of floats. A gradient that is null is that of a dot product.
+// A struct in scores/ whose gradients are there, too: those of floats. A gradient that is null is that of a dot
+// product.
 template <class Score>
 concept HasGradient = !Score::takes_pairs && requires {
   &Score::gradient;

@@ -1,5 +1,5 @@
-// Returned scores, by a pass of their own over the tiles: no more than one tile ever exists beside the result. The problem
-// says which scores they are: what is not to be done to them yet (soft-cap, bias, masks) is not in it.
+// Returned scores, by a pass of their own over the tiles: no more than one tile ever exists beside the result. The
+// problem says which scores they are: what is not to be done to them yet (soft-cap, bias, masks) is not in it.
 #pragma once
 
 #include "kernels/attention/logits.hpp"

@@ -1,18 +1,20 @@
-// Where the keys or the values of one head come from: nothing else knows where their rows lie. Kernels take them in spans:
+// Where the keys or the values of one head come from: nothing else knows where their rows lie. Kernels take them in
+// spans:
 //
 //   span(first, count)       those rows: where the first lies, how far apart they are, how many, of which type
 //   upcoming(first, count)   the same rows, to be prefetched; a span takes them along, to be asked for while it is read
 //   row(first)               one row
 //
-// Memory may end within a tile (HeadRows::places), and a tile's keys then are several runs; where tiles begin never depends on
-// runs, so neither do bits. Many rows of queries read each tile often: rows of float32 in one run where they lie, others from a
-// copy in scratch, which is made once for all bands of rows that read it. Few rows of queries read each row once and take it
-// from where it lies, of whichever type, run by run: scores a run at a time (for_each_span), sums of values without an
-// interruption (value_runs). What nothing behind this needs to know, a layout may choose.
+// Memory may end within a tile (HeadRows::places), and a tile's keys then are several runs; where tiles begin never
+// depends on runs, so neither do bits. Many rows of queries read each tile often: rows of float32 in one run where they
+// lie, others from a copy in scratch, which is made once for all bands of rows that read it. Few rows of queries read
+// each row once and take it from where it lies, of whichever type, run by run: scores a run at a time (for_each_span),
+// sums of values without an interruption (value_runs). What nothing behind this needs to know, a layout may choose.
 //
-// Rows of numbers with scales, of 8 bits or of 4, are read where they lie by kernels of bytes, which take 8, and by few rows of
-// queries where a row is whole blocks (in_blocks): registers make floats of them there (scaled_values.hpp, feature_rows.hpp). For
-// all others they become rows of `dtype` in scratch, a tile for many rows of queries, a piece of a tile for few (scaled_rows.hpp).
+// Rows of numbers with scales, of 8 bits or of 4, are read where they lie by kernels of bytes, which take 8, and by few
+// rows of queries where a row is whole blocks (in_blocks): registers make floats of them there (scaled_values.hpp,
+// feature_rows.hpp). For all others they become rows of `dtype` in scratch, a tile for many rows of queries, a piece of
+// a tile for few (scaled_rows.hpp).
 #pragma once
 
 #include "kernels/attention/problem.hpp"
@@ -25,7 +27,8 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// Rows with scales that few rows of queries get at once: few enough to stay in the first-level caches until they are read.
+// Rows with scales that few rows of queries get at once: few enough to stay in the first-level caches until they are
+// read.
 constexpr int64_t scaled_at_once = 48;
 
 FOVEA_INLINE bool scales_are_finite(const Float16 *scales, int64_t stride, int64_t count, int64_t of_row) {
@@ -109,7 +112,8 @@ struct ValueCursor {
     ahead = run->ahead;
     ++run;
   }
-  // Takes those of `count` rows from `row` on that lie within one run, and returns how many. The rest lie in the next run.
+  // Takes those of `count` rows from `row` on that lie within one run, and returns how many. The rest lie in the next
+  // run.
   FOVEA_INLINE int64_t take(int64_t count) {
     if (left == 0) enter();
     const int64_t taken = min_of(count, left);
@@ -129,7 +133,8 @@ struct ValueRuns {
   FOVEA_INLINE ValueCursor<Element> cursor() const { return {run, next_column}; }
 };
 
-// How rows of 16 bits are given: as they lie, as floats, or (bfloat16) as pairs of rows, [pair][feature] of 32 bits each.
+// How rows of 16 bits are given: as they lie, as floats, or (bfloat16) as pairs of rows, [pair][feature] of 32 bits
+// each.
 enum class RowForm { given, widened, pairs };
 
 #if defined(__AVX512BF16__)
@@ -182,7 +187,8 @@ struct HeadSource {
 
   FOVEA_INLINE bool has_scales() const { return rows.has_scales(); }
 
-  // Whether a row is whole blocks of 32 features that each have one scale: registers then take numbers from where they lie.
+  // Whether a row is whole blocks of 32 features that each have one scale: registers then take numbers from where they
+  // lie.
   FOVEA_INLINE bool in_blocks() const { return dim % 32 == 0 && rows.scales.features % 32 == 0; }
 
   // All scales of those rows as floats, a row's behind another's, in scratch.

@@ -1,5 +1,5 @@
-// sums[key][d] += sum_row weight[key][row] x[row][d]: how a tile of weights, or of their gradients, reaches the keys. Weights
-// are broadcast from the tile, x is read in registers. With it, the gradients of dot products.
+// sums[key][d] += sum_row weight[key][row] x[row][d]: how a tile of weights, or of their gradients, reaches the keys.
+// Weights are broadcast from the tile, x is read in registers. With it, the gradients of dot products.
 #pragma once
 
 #include "kernels/attention/many_rows.hpp"
@@ -33,8 +33,8 @@ FOVEA_NOINLINE void add_weighted_rows(float *sums, const ScoreTile &tile, const 
   });
 }
 
-// Gradients of scores that are dot products: dq += ds k, dk += ds q. They are the sums that attention itself makes, and are
-// compiled once, with the driver of gradients.
+// Gradients of scores that are dot products: dq += ds k, dk += ds q. They are the sums that attention itself makes, and
+// are compiled once, with the driver of gradients.
 inline void pass_dot_gradients(const GradientJob<ManyRowsValues::tile_rows> &job) {
   constexpr int64_t rows = ManyRowsValues::tile_rows;
   const ScoreTile &tile = job.score.tile;

@@ -1,15 +1,15 @@
-// e^x and tanh x for whole tensors: what exp_register and tanh_register are, in fewer instructions where AVX-512 looks up
-// tables of 16 numbers in one. Other instruction sets take those two.
+// e^x and tanh x for whole tensors: what exp_register and tanh_register are, in fewer instructions where AVX-512 looks
+// up tables of 16 numbers in one. Other instruction sets take those two.
 //
-// e^x: x = n ln 2 + r with n a multiple of 1/16, so that |r| <= (ln 2) / 32 and e^r needs a polynomial of degree 3; 2^n is
-// 2^(its 16ths), from the table, times a power of two, one instruction that also makes infinities and denormal results.
-// The sum that rounds n has its 16ths in its lowest bits. 11 instructions, error 1.06 ulp.
+// e^x: x = n ln 2 + r with n a multiple of 1/16, so that |r| <= (ln 2) / 32 and e^r needs a polynomial of degree 3; 2^n
+// is 2^(its 16ths), from the table, times a power of two, one instruction that also makes infinities and denormal
+// results. The sum that rounds n has its 16ths in its lowest bits. 11 instructions, error 1.06 ulp.
 //
-// tanh x: 16 intervals of |x| that grow with it, quarters of the octaves of 1 + 1.64 |x|, each with a polynomial of degree 5
-// around a centre where tanh is all but exactly a float, so that its first coefficient costs nothing. The first interval's
-// is x + ..., without an error of its own near 0. From 9.1 on tanh is 1. 18 instructions and no division, error 1.06 ulp.
-// The polynomials minimise the largest relative error, coefficients in turn rounded to float and those after them fitted
-// again.
+// tanh x: 16 intervals of |x| that grow with it, quarters of the octaves of 1 + 1.64 |x|, each with a polynomial of
+// degree 5 around a centre where tanh is all but exactly a float, so that its first coefficient costs nothing. The
+// first interval's is x + ..., without an error of its own near 0. From 9.1 on tanh is 1. 18 instructions and no
+// division, error 1.06 ulp. The polynomials minimise the largest relative error, coefficients in turn rounded to float
+// and those after them fitted again.
 #pragma once
 
 #include "kernels/math/exp.hpp"

@@ -75,8 +75,8 @@ struct LiftedExp2 {
 
 using ScaledExp2 = LiftedExp2<0>;
 
-// How far powers are lifted that become bfloat16 once they have been divided by their sum: where that is 1, those down to
-// 2^-134.5 count, and the least number of the type is 2^-133.
+// How far powers are lifted that become bfloat16 once they have been divided by their sum: where that is 1, those down
+// to 2^-134.5 count, and the least number of the type is 2^-133.
 constexpr int bfloat16_lift = 9;
 
 // e^r for |r| <= (ln 2) / 2 is 1 + r * exp_slope(r); relative error 3.2e-9.

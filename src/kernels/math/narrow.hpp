@@ -1,13 +1,13 @@
-// exp and tanh for results of 16 bits from arguments of the same type: float32 arithmetic with no more of it than the type's
-// 8 or 11 bits need. Errors before the result is rounded to the type:
+// exp and tanh for results of 16 bits from arguments of the same type: float32 arithmetic with no more of it than the
+// type's 8 or 11 bits need. Errors before the result is rounded to the type:
 //
 // 2^t: t = n + f, polynomial of degree 4 in f, error 2^-18.5: 0.0006 of the type's last place for bfloat16, 0.006 for
-// binary16. e^x adds the rounding of t = x log2 e, 2^-24 |t|, and |t| <= 134 where the result is no bound of the type, 25
-// for binary16.
+// binary16. e^x adds the rounding of t = x log2 e, 2^-24 |t|, and |t| <= 134 where the result is no bound of the type,
+// 25 for binary16.
 //
-// tanh x with AVX-512: 16 intervals of |x| as in math/by_table.hpp, but over as much of |x| as the type has results below 1;
-// polynomials in |x| itself, of degree 3, error 2^-16.8 for bfloat16, 2^-16.6 for binary16. With AVX2 a quotient of
-// polynomials in x^2, of degree 2 and 2, error 2^-17.1, and 2 and 3, 2^-19.6.
+// tanh x with AVX-512: 16 intervals of |x| as in math/by_table.hpp, but over as much of |x| as the type has results
+// below 1; polynomials in |x| itself, of degree 3, error 2^-16.8 for bfloat16, 2^-16.6 for binary16. With AVX2 a
+// quotient of polynomials in x^2, of degree 2 and 2, error 2^-17.1, and 2 and 3, 2^-19.6.
 //
 // All minimise the largest relative error.
 #pragma once

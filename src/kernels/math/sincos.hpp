@@ -53,7 +53,8 @@ FOVEA_INLINE Float with_sign(const Float &value, const Int &quadrant) {
   return float_of(bits_of(value) ^ ((quadrant & Int(2)) << 30));
 }
 
-// Sines and cosines of frequencies[0 .. lanes - 1] times positions, given for the first half of the lanes and for the second.
+// Sines and cosines of frequencies[0 .. lanes - 1] times positions, given for the first half of the lanes and for the
+// second.
 FOVEA_INLINE SinCos sincos_of(const double *frequencies, const Double &first_positions, const Double &last_positions) {
   Double quadrant_low;
   Double quadrant_high;

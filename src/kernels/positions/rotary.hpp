@@ -1,7 +1,7 @@
-// Rotary position embedding: the pair (x, y) of a row's features becomes (x cos - y sin, x sin + y cos). The cosines and
-// sines come from a table that all rows of one position share; a row is read once and written once, and rows are as fast as
-// memory. Pairs that lie side by side are turned in place, lanes swapped: there the table holds each cosine twice and each
-// sine with both signs. Both conventions compute the same roundings.
+// Rotary position embedding: the pair (x, y) of a row's features becomes (x cos - y sin, x sin + y cos). The cosines
+// and sines come from a table that all rows of one position share; a row is read once and written once, and rows are as
+// fast as memory. Pairs that lie side by side are turned in place, lanes swapped: there the table holds each cosine
+// twice and each sine with both signs. Both conventions compute the same roundings.
 #pragma once
 
 #include "kernels/math/sincos.hpp"
@@ -76,8 +76,8 @@ void rotary_given_row(const GivenTurns &row) {
   scale_turns(second, row.width, row.sine_factor);
 }
 
-// `group` rows at one position, their pairs side by side: a register of the table serves them all. Whole pairs at a time.
-// Only rows in a core's own cache are taken together: from further away they are faster one after the other.
+// `group` rows at one position, their pairs side by side: a register of the table serves them all. Whole pairs at a
+// time. Only rows in a core's own cache are taken together: from further away they are faster one after the other.
 template <int group, class X, class Out, class Store>
 FOVEA_INLINE void rotate_neighbours(const RotatedRows &rows, const X *x, const float *table, Out *out,
                                     const Store &store_to) {
@@ -233,7 +233,8 @@ void rotate_mixed(const RotatedRows &rows) {
                    : rotate_rows_with<X, Out, false, Distance::memory>(rows, CachedStore());
 }
 
-// Rows of other element types are turned in `floats`: rows of `dim` that follow each other, and in them the pairs from `pair` on.
+// Rows of other element types are turned in `floats`: rows of `dim` that follow each other, and in them the pairs from
+// `pair` on.
 FOVEA_INLINE void rotate_widened(const RotatedRows &of, int64_t first_row, int64_t count, int64_t pair, int64_t dim,
                                  int64_t rotary_dim, float *floats) {
   RotatedRows rows = of;

@@ -1,4 +1,5 @@
-// The sinusoidal encoding, out[i,2j] = sin(position(i) * frequency(j)), out[i,2j+1] = cos(the same), and its sum with x.
+// The sinusoidal encoding, out[i,2j] = sin(position(i) * frequency(j)), out[i,2j+1] = cos(the same), and its sum with
+// x.
 //
 // Where each row of the encoding is needed once it is added as it is made: the arithmetic, some 36 instructions for two
 // registers of the result, hides behind the memory. Where many batch entries share it, it is made once and added from a

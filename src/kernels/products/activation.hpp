@@ -39,8 +39,8 @@ FOVEA_INLINE Float rest_of_product(const Float &a, const Float &b, const Float &
 
 constexpr float exponent_of_zero = -85.95f;  // -124 log 2: what exp_flushed gives 0 for
 
-// e^(exponent + rest) for an exponent from -86.1 to 0 and a small rest, 0 from -85.6 down. With n as in math/exp.hpp the
-// power is made as 2^(n-3), whose bits are 0 for n = -124.
+// e^(exponent + rest) for an exponent from -86.1 to 0 and a small rest, 0 from -85.6 down. With n as in math/exp.hpp
+// the power is made as 2^(n-3), whose bits are 0 for n = -124.
 FOVEA_INLINE Float exp_flushed(const Float &exponent, const Float &rest) {
   constexpr float magic = round_magic + 124.0f;
   const Float biased = multiply_add(exponent, splat(log2_of_e), splat(magic));
@@ -111,8 +111,8 @@ FOVEA_INLINE Float gelu_tanh_derivative(const Float &x) {
   return derivative_from_tail(x, sigmoid_tail(parts.a, parts.power, slope));
 }
 
-// R's quotient p / q minimises the largest relative error on [0, 13.5], each coefficient in turn rounded to float and those
-// after it fitted again: 1.7e-8.
+// R's quotient p / q minimises the largest relative error on [0, 13.5], each coefficient in turn rounded to float and
+// those after it fitted again: 1.7e-8.
 struct Gelu {
   Float a, power, p, q;  // power: e^(-a^2 / 2)
 

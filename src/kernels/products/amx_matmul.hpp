@@ -7,16 +7,17 @@
 // that of a chain of multiply-adds (of 256 elements of [-1, 1]: at most 4.9e-6, where a plain sum's was 1.2e-5).
 //
 // Tiles take denormals as 0, and parts of an infinite or huge element mean nothing. So rows and panels with an element
-// outside of [2^-48, 2^60] (and not 0) are multiplied by avx512's kernels, row by row and panel by panel: what the result of
-// a row is does not depend on its neighbours.
+// outside of [2^-48, 2^60] (and not 0) are multiplied by avx512's kernels, row by row and panel by panel: what the
+// result of a row is does not depend on its neighbours.
 //
-// A panel holds its columns as products/matmul.hpp wants them, then their parts, then whether it is usual. Parts are tiles of 16
-// pairs of rows x 16 columns, [half of the panel][step][tile of columns][part]: they are read one after the other. Row i
-// of a step of 32 is paired with row 16 + i, and so are a row's elements. Rows of a are taken apart 32 at a time,
-// parts_depth elements of each, before all panels pass by.
+// A panel holds its columns as products/matmul.hpp wants them, then their parts, then whether it is usual. Parts are
+// tiles of 16 pairs of rows x 16 columns, [half of the panel][step][tile of columns][part]: they are read one after the
+// other. Row i of a step of 32 is paired with row 16 + i, and so are a row's elements. Rows of a are taken apart 32 at
+// a time, parts_depth elements of each, before all panels pass by.
 //
-// Limit: a product of tiles takes 16 cycles, 32 x 32 elements of out 64 x 6 a step, and the 14 tiles read for that 8 each
-// from the first-level cache. Other work on the core's other hardware thread takes more than half of that speed away.
+// Limit: a product of tiles takes 16 cycles, 32 x 32 elements of out 64 x 6 a step, and the 14 tiles read for that 8
+// each from the first-level cache. Other work on the core's other hardware thread takes more than half of that speed
+// away.
 #pragma once
 
 #include "beyond_xsimd/bfloat16_parts.hpp"
@@ -193,7 +194,8 @@ FOVEA_NOINLINE uint32_t multiply_rows_by_parts(const MatmulTask &task, int64_t r
   return unusual;
 }
 
-// Only for products with nothing to follow, of rows whose elements are neighbours; out's rows have room for whole tiles.
+// Only for products with nothing to follow, of rows whose elements are neighbours; out's rows have room for whole
+// tiles.
 inline void parts_block(const MatmulTask &task) {
   with_tiles([&] {
     for (int64_t row = 0; row < task.rows; row += parts_rows) {

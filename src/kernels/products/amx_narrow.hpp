@@ -1,25 +1,27 @@
 // out = activation(a b + bias) + residual of elements of 16 bits on AMX tiles. Panels of bfloat16 of b are those of the
 // vector kernels (panels.hpp), and those of binary16 are made like them where its tiles are: a row of a panel holds two
-// rows of b as words, so 16 of them by 16 columns are a tile as they lie, 256 bytes from row to row. a's rows are copied,
-// 32 rows by 512 of the depth, into tiles that follow each other: whatever their strides, no read passes their ends, tails
-// of the depth are 0, and rows a power of two apart do not compete for one set of a cache. Rows of float32 are rounded to
-// bfloat16 on the way.
+// rows of b as words, so 16 of them by 16 columns are a tile as they lie, 256 bytes from row to row. a's rows are
+// copied, 32 rows by 512 of the depth, into tiles that follow each other: whatever their strides, no read passes their
+// ends, tails of the depth are 0, and rows a power of two apart do not compete for one set of a cache. Rows of float32
+// are rounded to bfloat16 on the way.
 //
-// Loops: groups of columns whose right side fits the second-level cache > 32 rows > 512 of the depth, copied, which stay in the
-// first-level cache > 32 columns: 2 x 2 tiles of sums. Up to 16 rows: 64 columns, 1 x 4. Between blocks of the depth sums wait
-// in a buffer, from which rows are finished as everywhere (matmul.hpp).
+// Loops: groups of columns whose right side fits the second-level cache > 32 rows > 512 of the depth, copied, which
+// stay in the first-level cache > 32 columns: 2 x 2 tiles of sums. Up to 16 rows: 64 columns, 1 x 4. Between blocks of
+// the depth sums wait in a buffer, from which rows are finished as everywhere (matmul.hpp).
 //
-// Every sum takes 32 of the depth at a time, in order, in float32: what a row gives depends neither on the cut nor on how many
-// rows there are. So no number of rows is left to the vectors, and by counting none should be. One row reads a panel's 32 x 64
-// elements as four tiles, 32 cycles from the first-level cache, 85 from the second (48 bytes a cycle), as vectors read them;
-// the products take a cycle for each row and tile, so reading bounds up to 8 rows, or 21. Two vector products a cycle (Zen 4;
-// Intel has at most that) take 32 cycles a row, so never fewer, except that a task of tiles costs some 200 cycles.
+// Every sum takes 32 of the depth at a time, in order, in float32: what a row gives depends neither on the cut nor on
+// how many rows there are. So no number of rows is left to the vectors, and by counting none should be. One row reads a
+// panel's 32 x 64 elements as four tiles, 32 cycles from the first-level cache, 85 from the second (48 bytes a cycle),
+// as vectors read them; the products take a cycle for each row and tile, so reading bounds up to 8 rows, or 21. Two
+// vector products a cycle (Zen 4; Intel has at most that) take 32 cycles a row, so never fewer, except that a task of
+// tiles costs some 200 cycles.
 //
-// Limit, for 32 rows x 32 columns x 512 of the depth: 64 products of tiles of 16 cycles, 1024. Beside them 64 loads of tiles, 8
-// cycles of the ports each, half of them from the second-level cache, 2 kB in 64 cycles. Not beside them, where sums begin
-// and end: 4 loads and 4 stores of sums, 32 and 64 cycles, and the latencies of a load (45) and of a product (52). Copying
-// a's 32 rows takes 2 cycles a line, 1024, for 8 such blocks of 256 columns; finishing 64 registers about 8 each, once for
-// the whole depth. 2048 cubed, with outputs of bfloat16: 1024 of 1024 + 193 + 128 + 128, 70 % of the peak; depth 768 66 %.
+// Limit, for 32 rows x 32 columns x 512 of the depth: 64 products of tiles of 16 cycles, 1024. Beside them 64 loads of
+// tiles, 8 cycles of the ports each, half of them from the second-level cache, 2 kB in 64 cycles. Not beside them,
+// where sums begin and end: 4 loads and 4 stores of sums, 32 and 64 cycles, and the latencies of a load (45) and of a
+// product (52). Copying a's 32 rows takes 2 cycles a line, 1024, for 8 such blocks of 256 columns; finishing 64
+// registers about 8 each, once for the whole depth. 2048 cubed, with outputs of bfloat16: 1024 of 1024 + 193 + 128 +
+// 128, 70 % of the peak; depth 768 66 %.
 #pragma once
 
 #include "kernels/products/matmul.hpp"

@@ -1,16 +1,17 @@
-// Products with weights of 8 bits (fovea.h, FOVEA_PRECISION_INT8): columns of b are rounded as they are packed, each group of 64
-// rows by its own largest number, and rows of a to 16 bits as they are copied, each by its own largest.
+// Products with weights of 8 bits (fovea.h, FOVEA_PRECISION_INT8): columns of b are rounded as they are packed, each
+// group of 64 rows by its own largest number, and rows of a to 16 bits as they are copied, each by its own largest.
 //
 //   panel   groups of 64 rows of b: the columns' factors B_gn / (127 * 32767), floats; then word k: for each column two bytes,
 //           of neighbouring rows
 //   row     words of two numbers of 16 bits, the last one filled up with a zero, then its factor A_m, a float
 //
-// As bits a word is one 32-bit element: loops, register blocks and copies are those of float32. Within a group sums are exact;
-// groups are added as float32s in their order, which all sets have in common.
+// As bits a word is one 32-bit element: loops, register blocks and copies are those of float32. Within a group sums are
+// exact; groups are added as float32s in their order, which all sets have in common.
 //
-// Limit: with VNNI two instructions a cycle, of twice as many products as a multiply-add of float32; else a product and a sum for
-// as many, which is float32's time where both take the units of multiply-adds, and half of it where sums have others: on Zen 3 26
-// instructions of four a cycle for 192 products, 1.85 times float32's rate. From memory, 17 bytes for 16 weights.
+// Limit: with VNNI two instructions a cycle, of twice as many products as a multiply-add of float32; else a product and
+// a sum for as many, which is float32's time where both take the units of multiply-adds, and half of it where sums have
+// others: on Zen 3 26 instructions of four a cycle for 192 products, 1.85 times float32's rate. From memory, 17 bytes
+// for 16 weights.
 #pragma once
 
 #include "beyond_xsimd/byte_products.hpp"
@@ -123,7 +124,8 @@ struct BytePanel : FloatSums {
     return float_of(Int(add_pair_products(bits_of(sum).data, bits_of(a).data, bits_of(b).data)));
   }
 
-  // Whole numbers: the products of some words of a group. Apart from the loops around it, which would take its registers.
+  // Whole numbers: the products of some words of a group. Apart from the loops around it, which would take its
+  // registers.
   template <int rows, int vectors>
   FOVEA_NOINLINE static void sum_words(Block<rows, vectors> &sums, const float *a, int64_t a_stride, const char *words,
                                        int64_t panel_stride, int64_t count) {

@@ -1,9 +1,9 @@
-// out = activation(a b + bias) + residual for few rows of a, b read where it lies: once, where packing it reads it, writes
-// it and has it read again. Every sum is that of matmul.hpp, bit by bit.
+// out = activation(a b + bias) + residual for few rows of a, b read where it lies: once, where packing it reads it,
+// writes it and has it read again. Every sum is that of matmul.hpp, bit by bit.
 //
-// Loops: runs of columns whose sums stay in the first-level cache > k blocks of depth_block, summed as those are > groups
-// of rows of b, each row a stream > register blocks of the output. From group to group the sums of a k block wait
-// in memory, which rounds nothing.
+// Loops: runs of columns whose sums stay in the first-level cache > k blocks of depth_block, summed as those are >
+// groups of rows of b, each row a stream > register blocks of the output. From group to group the sums of a k block
+// wait in memory, which rounds nothing.
 //
 // Limit: with few rows, reading b; from 3 to 6 rows on, in a cache, the multiply-adds.
 #pragma once
@@ -14,9 +14,9 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// b where it lies, and the rows of a it is multiplied by (FloatRows in panels.hpp). An element of those meets `met` rows of
-// b. load() gives them as registers, the last of which may be filled in part: there are `columns`, in the last row met
-// `last_columns`.
+// b where it lies, and the rows of a it is multiplied by (FloatRows in panels.hpp). An element of those meets `met`
+// rows of b. load() gives them as registers, the last of which may be filled in part: there are `columns`, in the last
+// row met `last_columns`.
 template <class Element_>
 struct ElementsInPlace : FloatRows {
   using Element = Element_;
@@ -45,10 +45,10 @@ static_assert(run_sums / most_few_rows >= panel_columns);
 // What a task reads of b comes from memory if it is that much.
 constexpr double far_bytes = 4 << 20;
 
-// How b is read. From a cache in large groups, for which sums are loaded and stored seldom. From memory a row or two are as
-// quick as reading is: few streams, a line of each being asked for when the group before it is at that column. More rows
-// spend their time on multiply-adds: larger groups, asked for one row after the other. Elements of 16 bits take twice the
-// rows, so that a group is as long.
+// How b is read. From a cache in large groups, for which sums are loaded and stored seldom. From memory a row or two
+// are as quick as reading is: few streams, a line of each being asked for when the group before it is at that column.
+// More rows spend their time on multiply-adds: larger groups, asked for one row after the other. Elements of 16 bits
+// take twice the rows, so that a group is as long.
 struct Reading {
   bool far;
   int64_t group_rows;
@@ -118,8 +118,8 @@ FOVEA_NOINLINE void multiply_group_block(const MatmulTask &task, const MatmulSte
   multiply_sums<rows, vectors>(task, step, row, group.last, sum, [](auto &) FOVEA_INLINE_BODY {});
 }
 
-// Like for_each_block, in small blocks: most products have few columns in a part of a panel. Two registers of columns and
-// four rows are sums enough for two multiply-adds a cycle of latency 4.
+// Like for_each_block, in small blocks: most products have few columns in a part of a panel. Two registers of columns
+// and four rows are sums enough for two multiply-adds a cycle of latency 4.
 template <int vectors, class Body>
 FOVEA_INLINE void for_each_small_block(int64_t count, const Body &body) {
   int64_t i = 0;

@@ -1,5 +1,5 @@
-// From sums to results: out = activation(scale sums + bias) multiplier + residual_scale residual, each operand of its own type.
-// Kernels of every element type share this code.
+// From sums to results: out = activation(scale sums + bias) multiplier + residual_scale residual, each operand of its
+// own type. Kernels of every element type share this code.
 #pragma once
 
 #include "kernels/products/activation.hpp"

@@ -1,6 +1,7 @@
 // out = activation(a b + bias) + residual. Panels of block_vectors registers hold b (panels.hpp); elements of a are
-// broadcast from where they lie, or from a copy if a row's elements are not neighbours or have to be widened. What has 16
-// bits is widened as it is read and rounded once as it is stored: in between all is float32, in the order that float32 has.
+// broadcast from where they lie, or from a copy if a row's elements are not neighbours or have to be widened. What has
+// 16 bits is widened as it is read and rounded once as it is stored: in between all is float32, in the order that
+// float32 has.
 //
 // Loops: pieces of rows > panels > k blocks (of depth_block rows of a panel, which stream from the second-level cache)
 // > blocks of 6 x 4 (32 registers) or 6 x 2 (16) of the output, kept in registers over the k block. Between k blocks a
@@ -30,8 +31,8 @@ struct MatmulStep {
   int64_t sums_stride;
 };
 
-// Where a register block's sums come from (null: they start here) and go to, as elements of which type. A bias (or null)
-// is added.
+// Where a register block's sums come from (null: they start here) and go to, as elements of which type. A bias (or
+// null) is added.
 struct SumRows {
   const float *before;
   int64_t before_stride;
@@ -52,7 +53,8 @@ FOVEA_INLINE void prefetch_rows(const SumRows &to) {
 }
 
 // Results of 16 bits are rounded in the registers of the block that most of a product is made of. Other blocks, and
-// processors without conversions of their own, leave floats to finish_sums: in every loop conversions are most of the code.
+// processors without conversions of their own, leave floats to finish_sums: in every loop conversions are most of the
+// code.
 #if defined(__F16C__) || defined(__aarch64__)
 constexpr bool has_conversions = true;
 #else
@@ -173,8 +175,8 @@ FOVEA_INLINE void multiply_panel(const MatmulTask &task, const MatmulStep &step,
   });
 }
 
-// A panel that is not full takes only the registers that it needs, unless Panel::always_whole says that code for that is not worth
-// its size. A row is multiplied by row_panels panels at a time, where there are as many.
+// A panel that is not full takes only the registers that it needs, unless Panel::always_whole says that code for that
+// is not worth its size. A row is multiplied by row_panels panels at a time, where there are as many.
 template <class Panel>
 FOVEA_NOINLINE void multiply_step(const MatmulTask &task, const MatmulStep &step) {
   if constexpr (row_panels > 1) {
@@ -216,8 +218,8 @@ constexpr int64_t piece_floats = int64_t{1} << 16;
 constexpr int64_t least_piece_rows = 48;
 static_assert(least_piece_rows <= sums_rows && piece_floats / depth_block + 6 <= sums_rows);
 
-// Rows of a where they lie, as the panel wants them: copying those that may be read there costs more than it gains, even
-// for rows a power of two apart.
+// Rows of a where they lie, as the panel wants them: copying those that may be read there costs more than it gains,
+// even for rows a power of two apart.
 template <class Panel>
 FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, const float *a, int64_t stride, float *sums) {
   const int64_t whole = Panel::left_depth(task.depth);

@@ -7,7 +7,8 @@
 
 namespace fovea {
 
-// Stores columns [0, columns) of b, at most one panel, as a panel (panels.hpp, byte_panel.hpp), the missing columns zero.
+// Stores columns [0, columns) of b, at most one panel, as a panel (panels.hpp, byte_panel.hpp), the missing columns
+// zero.
 struct MatmulPack {
   const void *b;
   Dtype dtype = Dtype::f32;

@@ -139,7 +139,8 @@ FOVEA_INLINE void sum_in_chains(Block<rows, vectors> &block, int64_t first, int6
 // How many of a score's features are summed in one chain.
 constexpr int64_t feature_chain(int64_t depth) { return depth <= 64 ? 32 : short_chain; }
 
-// Values are summed over so many keys in one chain, counted from key 0, so that a row's sums are those of any neighbours.
+// Values are summed over so many keys in one chain, counted from key 0, so that a row's sums are those of any
+// neighbours.
 constexpr int64_t value_chain = 48;
 
 // block[r][v] = sum_k of Terms over a(r, k) = a[r * a_stride + k] and b[k][v].

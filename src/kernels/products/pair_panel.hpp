@@ -1,6 +1,6 @@
-// bfloat16 times bfloat16 by products of pairs (AVX-512-BF16): a panel's words are operands as they are (panels.hpp), and so
-// are two neighbours of a row of the left side. As bits a pair is one 32-bit element: loops, register blocks and copies are
-// those of float32, with half the depth. Rows of float32 are rounded to bfloat16 in their copies.
+// bfloat16 times bfloat16 by products of pairs (AVX-512-BF16): a panel's words are operands as they are (panels.hpp),
+// and so are two neighbours of a row of the left side. As bits a pair is one 32-bit element: loops, register blocks and
+// copies are those of float32, with half the depth. Rows of float32 are rounded to bfloat16 in their copies.
 //
 // Products are exact, sums are float32, rounded to nearest even; numbers that are subnormal in float32 count as 0.
 #pragma once

@@ -1,5 +1,5 @@
-// The right-hand side of a product in panels of block_vectors registers of columns, each of its own element type, and the
-// sum of a register block over the depth of a panel.
+// The right-hand side of a product in panels of block_vectors registers of columns, each of its own element type, and
+// the sum of a register block over the depth of a panel.
 //
 //   float32    row k: panel_columns floats
 //   binary16   row k: panel_columns of them
@@ -186,8 +186,8 @@ inline void pack_floats(const MatmulPack &pack) {
   }
 }
 
-// A word for each column: row k's element in the lower half, the next row's (or 0) in the upper one. Its bits are as they
-// were.
+// A word for each column: row k's element in the lower half, the next row's (or 0) in the upper one. Its bits are as
+// they were.
 inline void pair_rows(const MatmulPack &pack, int64_t k, uint32_t *to) {
   const uint16_t *first = static_cast<const uint16_t *>(pack.b) + k * pack.b_row_stride;
   const uint16_t *second = k + 1 < pack.depth ? first + pack.b_row_stride : nullptr;

@@ -1,5 +1,5 @@
-// AVX-512's plain products, to which kernels for pairs and for tiles leave what is not theirs: every processor that has those has
-// these.
+// AVX-512's plain products, to which kernels for pairs and for tiles leave what is not theirs: every processor that has
+// those has these.
 #pragma once
 
 #include "kernels/products/matmul_problem.hpp"

@@ -1,5 +1,5 @@
-// Blocks of a product on AMX's tiles, which hold their sums: 2 x 2 tiles of up to 32 rows, or 1 x 4 of up to 16. What is
-// multiplied is a template argument, Terms:
+// Blocks of a product on AMX's tiles, which hold their sums: 2 x 2 tiles of up to 32 rows, or 1 x 4 of up to 16. What
+// is multiplied is a template argument, Terms:
 //
 //   product_count, products   tiles that a step of 32 of the depth multiplies: which part of the left and of the right operand
 //   left_parts                of the left operand, each a tile
@@ -77,7 +77,8 @@ FOVEA_NOINLINE void multiply_square(const TileStep &step) {
 
 constexpr int strip_tiles = 4;
 
-// Up to 16 rows x 64 columns: sums in tiles 0 to 3, all parts of the left operand from 4 on, the right one in those behind.
+// Up to 16 rows x 64 columns: sums in tiles 0 to 3, all parts of the left operand from 4 on, the right one in those
+// behind.
 template <class Terms>
 FOVEA_NOINLINE void multiply_strip(const TileStep &step) {
   constexpr int first_right = strip_tiles + Terms::left_parts;

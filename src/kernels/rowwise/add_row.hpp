@@ -1,4 +1,5 @@
-// A row of any element type added to sums of columns: of few enough rows that their caller adds up what comes of them in float64.
+// A row of any element type added to sums of columns: of few enough rows that their caller adds up what comes of them
+// in float64.
 #pragma once
 
 #include "kernels/pieces.hpp"

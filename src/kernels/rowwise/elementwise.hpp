@@ -29,7 +29,8 @@ FOVEA_INLINE void map_elements(const ElementRun &run, const Function &function) 
   }
 }
 
-// Whether there are kernels that take the run. Others, and those from one type to another, go as floats (map_as_floats).
+// Whether there are kernels that take the run. Others, and those from one type to another, go as floats
+// (map_as_floats).
 FOVEA_INLINE bool has_kernels(const ElementRun &run) {
   return run.x_type == run.out_type && (converts_quickly || !is_widened(run.x_type));
 }

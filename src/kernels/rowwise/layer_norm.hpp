@@ -9,8 +9,8 @@
 // float64 by the same paper's rule. So a mean that is large beside the deviations costs nothing: y - mean is exact
 // there, and the part of the mean that a float cannot hold is subtracted after it. In rows that are all but constant,
 // deviations are so few steps of the last bit that their sums are exact too. A row of up to one chunk is fetched from
-// memory once, a longer one twice. A mean square is a variance from a mean of 0, whose chunks are read once for it; all that
-// comes after is the same code.
+// memory once, a longer one twice. A mean square is a variance from a mean of 0, whose chunks are read once for it; all
+// that comes after is the same code.
 //
 // Where y is wanted, too, it is written together with out, when both of its terms have been read for the last time.
 //
@@ -78,8 +78,9 @@ struct Moments {
   }
 };
 
-// body(Index<which sum is the first>, Index<registers>, i, count, value) for all of a chunk: four registers at a time, or a step
-// where that is two, and what is left. So many sums are taken, in this order, which a type's results depend on.
+// body(Index<which sum is the first>, Index<registers>, i, count, value) for all of a chunk: four registers at a time,
+// or a step where that is two, and what is left. So many sums are taken, in this order, which a type's results depend
+// on.
 template <int registers>
 constexpr int sums_of_steps = registers == 1 ? 4 : registers;
 
@@ -125,7 +126,8 @@ FOVEA_INLINE float chunk_sum(const Input &y, int64_t begin, int64_t end, const E
   return sum_of<1>(sum);
 }
 
-// The moments of a chunk whose mean is near `pivot`; without a mean its mean square, as the variance of numbers whose mean is 0.
+// The moments of a chunk whose mean is near `pivot`; without a mean its mean square, as the variance of numbers whose
+// mean is 0.
 template <int registers, bool centred, class Input, class Each>
 FOVEA_INLINE Moments chunk_moments(const Input &y, int64_t begin, int64_t end, float pivot, const Each &each) {
   const auto count = static_cast<double>(end - begin);
@@ -243,7 +245,8 @@ FOVEA_INLINE bool fits_floats(double spread) { return spread > 0x1p-90 && spread
 
 FOVEA_NOINLINE void norm_row_again(int64_t r, const NormRows &rows, double spread);
 
-// put(r, moments, spread) for rows whose moments_of(r) fit. The next row's are under way while this one's root and quotient are.
+// put(r, moments, spread) for rows whose moments_of(r) fit. The next row's are under way while this one's root and
+// quotient are.
 template <class MomentsOf, class Put>
 FOVEA_INLINE void norm_each_row(const NormRows &rows, const MomentsOf &moments_of, const Put &put) {
   const double share = 1.0 / static_cast<double>(rows.dim);

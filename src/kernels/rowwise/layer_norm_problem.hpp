@@ -13,7 +13,8 @@ namespace fovea {
 //   past_caches   likewise, but out, which is neither x nor residual, is too large for any cache and written past them
 enum class NormTraffic { cached, from_memory, past_caches };
 
-// What a row is freed of and divided by: its mean and its deviation from that, or nothing and the root of its mean square.
+// What a row is freed of and divided by: its mean and its deviation from that, or nothing and the root of its mean
+// square.
 enum class NormKind { layer, rms };
 
 constexpr float weight_as_it_is = -0.0f;  // added to a number it changes no bit

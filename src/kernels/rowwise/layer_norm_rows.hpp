@@ -1,4 +1,5 @@
-// Layer and RMS normalisation of rows whose tensors have one type: of floats, and of 16 bits a pair of registers at a time.
+// Layer and RMS normalisation of rows whose tensors have one type: of floats, and of 16 bits a pair of registers at a
+// time.
 #pragma once
 
 #include "kernels/rowwise/layer_norm.hpp"
@@ -6,10 +7,10 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// How rows pass: how results are stored, and which rows are asked for ahead, by so many floats. Those whose turn comes soon
-// go to the first-level cache while a row is written; those whose turn comes later to the second-level one while squares
-// are summed, when memory has nothing else to do. The ways to the first-level cache are few: where stores need them to
-// fetch what they write to, rows from memory are left to the second-level one.
+// How rows pass: how results are stored, and which rows are asked for ahead, by so many floats. Those whose turn comes
+// soon go to the first-level cache while a row is written; those whose turn comes later to the second-level one while
+// squares are summed, when memory has nothing else to do. The ways to the first-level cache are few: where stores need
+// them to fetch what they write to, rows from memory are left to the second-level one.
 struct CachedPass : CachedStore {
   static constexpr int64_t soon = 1024, later = 0;
 };
@@ -116,7 +117,8 @@ FOVEA_INLINE void norm_rows_of(const NormRows &rows) {
   norm_rows_with<Residual, CachedPass>(rows);
 }
 
-// ---- rows of 16 bits throughout --------------------------------------------------------------------------------------
+// ---- rows of 16 bits throughout
+// --------------------------------------------------------------------------------------
 
 #if defined(__AVX2__)
 
@@ -211,8 +213,8 @@ FOVEA_INLINE void put_pairs(const Input &y, const Normalisation &normalise, cons
   weights.any ? put_all(yes, no) : put_all(no, no);
 }
 
-// Up to one chunk a row waits on the stack as float32 where it has a residual or is binary16; bfloat16 is widened again, which
-// takes no longer than loads. Longer rows are read and widened again.
+// Up to one chunk a row waits on the stack as float32 where it has a residual or is binary16; bfloat16 is widened
+// again, which takes no longer than loads. Longer rows are read and widened again.
 template <class Element, class Residual, bool is_long>
 FOVEA_NOINLINE void norm_rows_of_pairs(const NormRows &rows) {
   using Input = NormInput<Element, Residual>;
@@ -237,7 +239,8 @@ FOVEA_NOINLINE void norm_rows_of_pairs(const NormRows &rows) {
 }
 #endif
 
-// ---- which way -------------------------------------------------------------------------------------------------------
+// ---- which way
+// -------------------------------------------------------------------------------------------------------
 
 // False where rows are not of one type throughout.
 FOVEA_INLINE bool normed_in_one_type(const NormRows &rows) {

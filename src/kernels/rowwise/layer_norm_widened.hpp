@@ -1,12 +1,12 @@
-// Layer and RMS normalisation of rows whose tensors have any types: a chunk of a row becomes floats in the first-level cache,
-// where its statistics are taken and from where it is written; weights become floats once for all rows of a task, or for a
-// few rows at a time where they have several chunks. In float32, as layer_norm.hpp has it.
+// Layer and RMS normalisation of rows whose tensors have any types: a chunk of a row becomes floats in the first-level
+// cache, where its statistics are taken and from where it is written; weights become floats once for all rows of a
+// task, or for a few rows at a time where they have several chunks. In float32, as layer_norm.hpp has it.
 //
-// Rows of any kind whose squares leave the range of float32 come here, too, and are read again times a power of two, with epsilon
-// times its square: beside the ordinary passes about twice their time. That changes no bit of a result. Where the mean is 2^20
-// deviations or more, y times that power might be infinite: it is of y - mean, which is exact, and of 0 in a row of equal
-// numbers. So one factor serves all squares that are too small, 2^90: of the smallest numbers there are they are 2^-118, and of
-// the largest deviations that did not fit, 2^-45 in a row's mean, 2^90.
+// Rows of any kind whose squares leave the range of float32 come here, too, and are read again times a power of two,
+// with epsilon times its square: beside the ordinary passes about twice their time. That changes no bit of a result.
+// Where the mean is 2^20 deviations or more, y times that power might be infinite: it is of y - mean, which is exact,
+// and of 0 in a row of equal numbers. So one factor serves all squares that are too small, 2^90: of the smallest
+// numbers there are they are 2^-118, and of the largest deviations that did not fit, 2^-45 in a row's mean, 2^90.
 #pragma once
 
 #include "kernels/pieces.hpp"

@@ -1,8 +1,8 @@
 // The logarithm of softmax, row by row:  out[j] = (x[j] - max) - log sum_i e^{x[i] - max}
 //
-// Three passes over a row: its maximum; the sum; what is left. Neither term is rounded to a power, so that a result is as
-// exact far below 0 as near it. A row of nothing but -infinity gives NaN, as the formula does; NaN and +infinity make all of
-// a row NaN.
+// Three passes over a row: its maximum; the sum; what is left. Neither term is rounded to a power, so that a result is
+// as exact far below 0 as near it. A row of nothing but -infinity gives NaN, as the formula does; NaN and +infinity
+// make all of a row NaN.
 #pragma once
 
 #include "kernels/math/log.hpp"

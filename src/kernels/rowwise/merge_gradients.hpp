@@ -3,8 +3,8 @@
 //
 //   grad_out_s = w_s grad_out     grad_lse_s = w_s (d_s - sum_t w_t d_t + grad_log_sum_exp)
 //
-// Parts with log-sum-exp -infinity are not read, and get 0. Weights are made again where they are wanted, and each d_s twice:
-// there may be any number of parts.
+// Parts with log-sum-exp -infinity are not read, and get 0. Weights are made again where they are wanted, and each d_s
+// twice: there may be any number of parts.
 #pragma once
 
 #include <math.h>

@@ -3,10 +3,10 @@
 //   grad_y = r (g - mean(g) - z mean(g z)) + grad_sum,  without mean(g) where there is no mean
 //   weight_sums += grad_out z      bias_sums += grad_out
 //
-// Two rows at a time: for each, mean and variance as layer_norm.hpp has them, from chunks of floats, then the sums of g and g z;
-// then, for both together, all that is written. A row of one chunk is read from memory once, a longer one three times. A vector of
-// a row takes 8.5 loads, 2 stores and 18.5 additions, products and multiply-adds: 5 cycles where a processor does two loads and
-// four of these in one.
+// Two rows at a time: for each, mean and variance as layer_norm.hpp has them, from chunks of floats, then the sums of g
+// and g z; then, for both together, all that is written. A row of one chunk is read from memory once, a longer one
+// three times. A vector of a row takes 8.5 loads, 2 stores and 18.5 additions, products and multiply-adds: 5 cycles
+// where a processor does two loads and four of these in one.
 #pragma once
 
 #include "kernels/pieces.hpp"
@@ -148,9 +148,10 @@ FOVEA_NOINLINE float read_y(const NormGradientRows &rows, int64_t begin, int64_t
                           : read_as(*again, y, as_norm_rows(rows), begin, count, room);
 }
 
-// The first one or two rows of those left, and how many: sums over each first; then chunk by chunk what needs them, for both.
-// A row whose squares leave the range of float32 comes alone, and is read again. Its moments are of (y - less) factor, and all
-// else is of (y - less) root and of weights times root, root^2 = factor: neither z nor what r multiplies leaves that range.
+// The first one or two rows of those left, and how many: sums over each first; then chunk by chunk what needs them, for
+// both. A row whose squares leave the range of float32 comes alone, and is read again. Its moments are of (y - less)
+// factor, and all else is of (y - less) root and of weights times root, root^2 = factor: neither z nor what r
+// multiplies leaves that range.
 FOVEA_NOINLINE int64_t norm_gradients_together(const NormGradientRows &rows, const NormGradientRow *row,
                                                int64_t rows_left, const Reading *again, NormGradientRoom &room) {
   const int64_t together = rows.from_memory ? 1 : rows_together;

@@ -7,13 +7,13 @@
 //   least = min x, rounded down to binary16             scale = (max x - least) / 15, rounded up to binary16
 //   number = (x - least) (1 / scale), rounded to nearest, ties to even
 //
-// Rounded up, no number leaves [-127, 127] or [0, 15] but where the scale or the least would leave binary16's range: there they are
-// cut. A group of zeros (4 bits: of one number that binary16 has) has scale 0; another constant one gets a scale as all do, which
-// holds it better than the nearest binary16. One with NaN or infinity has scale NaN, so that it reads back as NaN. Differences,
-// divisions and products are float32's, so that all sets give the same bits.
+// Rounded up, no number leaves [-127, 127] or [0, 15] but where the scale or the least would leave binary16's range:
+// there they are cut. A group of zeros (4 bits: of one number that binary16 has) has scale 0; another constant one gets
+// a scale as all do, which holds it better than the nearest binary16. One with NaN or infinity has scale NaN, so that
+// it reads back as NaN. Differences, divisions and products are float32's, so that all sets give the same bits.
 //
-// Bound: instructions, some 60 for a group of 32 with AVX-512, half of them to bring its largest number into a scale. A division
-// for each number instead of each group would take longer than all the rest.
+// Bound: instructions, some 60 for a group of 32 with AVX-512, half of them to bring its largest number into a scale. A
+// division for each number instead of each group would take longer than all the rest.
 #pragma once
 
 #include "kernels/attention/scaled_rows.hpp"
@@ -54,7 +54,8 @@ FOVEA_INLINE GroupScale scale_for(float most, float steps) {
   return {scale, 1.0f / scale_as_float(scale)};
 }
 
-// The largest binary16 that is not above a number of a size that binary16 has as subnormal numbers, or of one past its range.
+// The largest binary16 that is not above a number of a size that binary16 has as subnormal numbers, or of one past its
+// range.
 FOVEA_NOINLINE Float16 round_down_to_short_half(float x) {
   if (x > 65504.0f) return {0x7bff};
   if (x < -65504.0f) return {0xfbff};

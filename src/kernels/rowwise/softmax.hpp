@@ -1,13 +1,13 @@
 // Softmax of one row:  out[j] = e^{x[j] - max} / sum_i e^{x[i] - max}  for j < valid_len, 0 for the other keys.
 //
-// Three passes over a row that stays in the first-level cache: the maximum; the powers and their sum; the division, as a
-// multiplication by 1 / sum. The sum runs over the lanes of a step's registers (kernels/steps.hpp), in the order of the keys, so
-// the result depends on the row, valid_len and the instruction set alone. Powers are float32 whatever type the result has: where
-// that is narrower, they wait on the stack, and those of a row too long for that are made twice. What is left of a last step
-// stays in registers: from a part that has just been stored nothing can be loaded for long.
+// Three passes over a row that stays in the first-level cache: the maximum; the powers and their sum; the division, as
+// a multiplication by 1 / sum. The sum runs over the lanes of a step's registers (kernels/steps.hpp), in the order of
+// the keys, so the result depends on the row, valid_len and the instruction set alone. Powers are float32 whatever type
+// the result has: where that is narrower, they wait on the stack, and those of a row too long for that are made twice.
+// What is left of a last step stays in registers: from a part that has just been stored nothing can be loaded for long.
 //
-// NaN in the valid part makes the sum NaN, hence the whole valid part, and so does +infinity (infinity - infinity). A maximum that
-// lost sight of a NaN does no harm, the sum meets it again.
+// NaN in the valid part makes the sum NaN, hence the whole valid part, and so does +infinity (infinity - infinity). A
+// maximum that lost sight of a NaN does no harm, the sum meets it again.
 #pragma once
 
 #include "kernels/kernel_table.hpp"
@@ -31,8 +31,8 @@ struct RowPowers {
 };
 
 #if defined(__AVX2__)
-// As exact as 16 bits need (math/narrow.hpp). x log2 e - max log2 e is one multiply-add: the rounding of max log2 e is the same
-// factor in every power and in their sum. It stays a factor near 1 while the maximum is below 2^16.
+// As exact as 16 bits need (math/narrow.hpp). x log2 e - max log2 e is one multiply-add: the rounding of max log2 e is
+// the same factor in every power and in their sum. It stays a factor near 1 while the maximum is below 2^16.
 template <>
 struct RowPowers<true> {
   Float shift;
@@ -56,8 +56,8 @@ struct SoftmaxKind {
   using Powers = RowPowers<in_pairs, !in_pairs && same_type<Element, Bfloat16> ? bfloat16_lift : 0>;
 };
 
-// The sum of a row's powers. Those of whole steps go to `powers`, unless only the sum is wanted, the last ones to `last`. After
-// each step beside(i) does something else.
+// The sum of a row's powers. Those of whole steps go to `powers`, unless only the sum is wanted, the last ones to
+// `last`. After each step beside(i) does something else.
 template <class Powers, int registers, bool keeps, class X, class Beside>
 FOVEA_INLINE float make_powers(const X *x, int64_t count, float row_max, float *powers, Float *last,
                                const Beside &beside) {
@@ -196,9 +196,9 @@ FOVEA_NOINLINE void softmax_of_unusual_row(const SoftmaxRow &row, const SoftmaxR
   put_unusual<Element>(row, rows, empty);
 }
 
-// A row that fits a few registers stays there, and several such rows go together. A row is one long chain, its maximum, powers,
-// sum, division, and row after row such chains fill the processor's queues with what has to wait. Results are those of longer
-// rows, operation by operation. It has more elements than one register less than `held` holds.
+// A row that fits a few registers stays there, and several such rows go together. A row is one long chain, its maximum,
+// powers, sum, division, and row after row such chains fill the processor's queues with what has to wait. Results are
+// those of longer rows, operation by operation. It has more elements than one register less than `held` holds.
 template <class Kind, int held>
 struct HeldRow {
   static constexpr int registers = Kind::registers;
@@ -305,9 +305,9 @@ FOVEA_NOINLINE void softmax_in_cache(const SoftmaxRows &rows, float *room) {
 #if defined(__x86_64__)
 constexpr int64_t most_streamed_bytes = 16384;  // of a row: some of them are in use at a time
 
-// Rows whose results will not be read again soon are made on the stack and written past the caches, so that the memory written
-// is not read first. One loop works on three rows at once, for arithmetic and memory to overlap: it makes the powers of a row,
-// sends off the row before and fetches a later one.
+// Rows whose results will not be read again soon are made on the stack and written past the caches, so that the memory
+// written is not read first. One loop works on three rows at once, for arithmetic and memory to overlap: it makes the
+// powers of a row, sends off the row before and fetches a later one.
 template <class Element>
 FOVEA_NOINLINE void softmax_past_caches(const SoftmaxRows &rows, float *room) {
   using Kind = SoftmaxKind<Element>;

@@ -1,13 +1,13 @@
-// Softmax, or its logarithm, over an axis that is not the last: element k of a column lies k * stride after its first, and
-// neighbouring columns lie side by side. Lanes are columns: nothing is summed across them.
+// Softmax, or its logarithm, over an axis that is not the last: element k of a column lies k * stride after its first,
+// and neighbouring columns lie side by side. Lanes are columns: nothing is summed across them.
 //
 //   out[k] = e^{x[k] - max} / sum,  or (x[k] - max) - log sum,  sum = sum_k e^{x[k] - max}
 //
 // Three passes over a few registers of columns: the maximum; the exponentials and their sum; the division, as a
-// multiplication by 1 / sum. Numbers are floats on the stack meanwhile, a piece of some hundred keys at a time, whatever types
-// the tensors have. A column of one piece is read once and written once: its lines often lie a multiple of 4 kB apart, where a
-// cache keeps eight of them. Of longer columns pieces are read anew in each pass, and exponentials that float32 results do not
-// keep in out are made twice.
+// multiplication by 1 / sum. Numbers are floats on the stack meanwhile, a piece of some hundred keys at a time,
+// whatever types the tensors have. A column of one piece is read once and written once: its lines often lie a multiple
+// of 4 kB apart, where a cache keeps eight of them. Of longer columns pieces are read anew in each pass, and
+// exponentials that float32 results do not keep in out are made twice.
 //
 // Short chains of keys are summed, then their sums. Neither a column's neighbours nor its pieces change its bits.
 #pragma once
@@ -82,7 +82,8 @@ FOVEA_INLINE Float ending_of(const Float &sum, bool is_log) {
   return load(logs);
 }
 
-// Adds the exponentials of some registers' keys, `stride` apart, to sums, chain by chain; `keeps`: they take the keys' places.
+// Adds the exponentials of some registers' keys, `stride` apart, to sums, chain by chain; `keeps`: they take the keys'
+// places.
 template <int registers>
 FOVEA_NOINLINE void exponentiate(float *at, int64_t stride, int64_t keys, const float *maxima, float *sums,
                                  bool keeps) {

@@ -2,8 +2,8 @@
 //
 //   p (g - sum p g)        g - e^l sum g
 //
-// over rows, whose keys follow each other, and over columns, whose keys lie apart: a strip of neighbouring columns at a time.
-// Sums are floats for a piece of keys and float64 beyond. Each gradient is read twice.
+// over rows, whose keys follow each other, and over columns, whose keys lie apart: a strip of neighbouring columns at a
+// time. Sums are floats for a piece of keys and float64 beyond. Each gradient is read twice.
 #pragma once
 
 #include "kernels/math/exp.hpp"

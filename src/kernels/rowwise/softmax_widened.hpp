@@ -1,5 +1,5 @@
-// Softmax of rows from one type to another, and of rows that the powers of pairs do not take: as floats, in a room that stays in
-// the first-level cache. Which way rows go stands here, too. Results are those of floats, rounded once.
+// Softmax of rows from one type to another, and of rows that the powers of pairs do not take: as floats, in a room that
+// stays in the first-level cache. Which way rows go stands here, too. Results are those of floats, rounded once.
 #pragma once
 
 #include "kernels/pieces.hpp"

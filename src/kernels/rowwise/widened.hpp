@@ -1,6 +1,7 @@
-// Rows of 16-bit elements. Where conversions take few instructions (converts_quickly), there are kernels for each type and,
-// of positions, each pair of types. Else a block of rows that stays in the first-level cache becomes floats, the kernel works
-// on these in place, and what it leaves there is rounded on its way out. Results are those of floats, rounded once.
+// Rows of 16-bit elements. Where conversions take few instructions (converts_quickly), there are kernels for each type
+// and, of positions, each pair of types. Else a block of rows that stays in the first-level cache becomes floats, the
+// kernel works on these in place, and what it leaves there is rounded on its way out. Results are those of floats,
+// rounded once.
 #pragma once
 
 #include "kernels/elements.hpp"

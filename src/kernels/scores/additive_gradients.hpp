@@ -1,12 +1,12 @@
-// Gradients of the additive (and concat) score, many rows. With t = tanh(a + b) of a unit of a query and one of a key, and ds the
-// gradient of their score:
+// Gradients of the additive (and concat) score, many rows. With t = tanh(a + b) of a unit of a query and one of a key,
+// and ds the gradient of their score:
 //
 //   da += ds v (1 - t^2), summed over keys    db += the same, summed over rows    dv += ds t
 //
 // Per register of rows, key and unit 11 instructions: a sum, four of its reciprocal, four products, and three
-// multiply-adds, to the sums of the query, the key and v. A block of four keys shares what is loaded and stored for a row.
-// Blocks begin at multiples of four of all keys and are summed up by themselves, so that a query's gradient does not depend
-// on which keys its neighbours attend.
+// multiply-adds, to the sums of the query, the key and v. A block of four keys shares what is loaded and stored for a
+// row. Blocks begin at multiples of four of all keys and are summed up by themselves, so that a query's gradient does
+// not depend on which keys its neighbours attend.
 #pragma once
 
 #include "kernels/attention/many_rows.hpp"

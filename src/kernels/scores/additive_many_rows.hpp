@@ -1,18 +1,18 @@
-// The additive (and concat) score, many rows: scores[key][row] = sum_u v[u] tanh(query[u][row] + key[key][u]), on projected
-// queries and prepared keys; method and error in scores/additive_units.hpp.
+// The additive (and concat) score, many rows: scores[key][row] = sum_u v[u] tanh(query[u][row] + key[key][u]), on
+// projected queries and prepared keys; method and error in scores/additive_units.hpp.
 //
 // Bound: for four units of a register of exponentials 4 additions each for numerators and denominators, 12 products and
-// multiply-adds and one estimate of a reciprocal. Where all share two ports (Intel; AVX-512's estimate takes three slots)
-// that is 23 slots with AVX-512, 21 with AVX2. Zen 4 does the additions on ports of their own and the estimate in two slots
-// (AVX2: one), which leaves 14 and 13. A division would be no better: one of 512 bits takes 10 to 16 cycles, the estimate
-// and Newton's step 2.5 to 4. Tangents take 4 multiply-adds in place of 4 additions.
+// multiply-adds and one estimate of a reciprocal. Where all share two ports (Intel; AVX-512's estimate takes three
+// slots) that is 23 slots with AVX-512, 21 with AVX2. Zen 4 does the additions on ports of their own and the estimate
+// in two slots (AVX2: one), which leaves 14 and 13. A division would be no better: one of 512 bits takes 10 to 16
+// cycles, the estimate and Newton's step 2.5 to 4. Tangents take 4 multiply-adds in place of 4 additions.
 //
 // Blocks are one register of rows by several keys: each load of a query's registers serves all the keys of a block, and
 // a key's unit is broadcast by the addition that uses it. That is not only fewer instructions: with one full-width load
 // for each multiply-add some cores run at a lower clock.
 //
-// A chunk of units passes over the whole tile: first the keys of each form in blocks, then one by one those that ask for
-// a form of their own. Each row gets what it and the key ask for, so no score depends on which rows or keys it is
+// A chunk of units passes over the whole tile: first the keys of each form in blocks, then one by one those that ask
+// for a form of their own. Each row gets what it and the key ask for, so no score depends on which rows or keys it is
 // computed with. Where rows or keys that hold tangents meet exponentials, a copy of the chunk is made of them.
 #pragma once
 
@@ -31,8 +31,8 @@ struct AdditiveManyRows : ManyRowsValues {
   static constexpr int64_t long_sum = 32 * chunk;
 
   // What load_queries makes, and room for score(). The rows' reaches; two floats for each unit of each row, of a row of
-  // tangents tanh a and v tanh a, of one of exponentials g and -v g, else the unit. Then, for a chunk of units: rows and
-  // keys of tangents turned into exponentials, and the keys' units times v.
+  // tangents tanh a and v tanh a, of one of exponentials g and -v g, else the unit. Then, for a chunk of units: rows
+  // and keys of tangents turned into exponentials, and the keys' units times v.
   struct Layout {
     int64_t first, second, row_copies, key_copies, products, sums, end;
 

@@ -1,9 +1,10 @@
-// Gradients of the additive (and concat) score of a band of one row, as a decoder's step has: lanes are units, where those of
-// scores/additive_gradients.hpp are rows and all but one would be idle. Each number is made of the same terms in the same order
-// as there, so its bits are the same.
+// Gradients of the additive (and concat) score of a band of one row, as a decoder's step has: lanes are units, where
+// those of scores/additive_gradients.hpp are rows and all but one would be idle. Each number is made of the same terms
+// in the same order as there, so its bits are the same.
 //
-// Per register of units and key the same 11 instructions, two more for the key's sums, and three loads and a store. Units are
-// taken in chunks: what belongs to the row lies in the first-level cache while all keys of the tile go by, four at a time.
+// Per register of units and key the same 11 instructions, two more for the key's sums, and three loads and a store.
+// Units are taken in chunks: what belongs to the row lies in the first-level cache while all keys of the tile go by,
+// four at a time.
 #pragma once
 
 #include "kernels/attention/many_rows.hpp"

@@ -1,6 +1,6 @@
-// The derivative of tanh(a + b), of what is kept of a query's unit and of a key's (scores/additive_units.hpp). Of exponentials
-// t = (f - g) / (f + g) and 1 - t^2 = 4 f g / (f + g)^2, which loses no digits where t is near 1; of tangents 1 - t^2 =
-// (1 - ta^2) (1 - tb^2) / (1 + ta tb)^2; where units are kept as they are it is taken from t.
+// The derivative of tanh(a + b), of what is kept of a query's unit and of a key's (scores/additive_units.hpp). Of
+// exponentials t = (f - g) / (f + g) and 1 - t^2 = 4 f g / (f + g)^2, which loses no digits where t is near 1; of
+// tangents 1 - t^2 = (1 - ta^2) (1 - tb^2) / (1 + ta tb)^2; where units are kept as they are it is taken from t.
 #pragma once
 
 #include "kernels/attention/score.hpp"

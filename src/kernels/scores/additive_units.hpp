@@ -1,5 +1,5 @@
-// Sums of v_u tanh(a_u + b_u) over hidden units without a tanh for each, from what was made once for each query and each
-// key. A row (of a query's or a key's units) has a reach, the largest |a_u|, and is kept as one of three things:
+// Sums of v_u tanh(a_u + b_u) over hidden units without a tanh for each, from what was made once for each query and
+// each key. A row (of a query's or a key's units) has a reach, the largest |a_u|, and is kept as one of three things:
 //
 //   up to tangent_reach   tangents     tanh a
 //   up to largest_reach   exponentials g = e^(-2a) of a query, f = e^(2b) of a key
@@ -13,19 +13,19 @@
 //   direct      else                 e^(2a) is multiplied in as e^a twice, so that none overflows alone
 // For all but the first, tangents are turned into exponentials: e^(2b) = (1 + tanh b) / (1 - tanh b).
 //
-// The sign of the query's exponent makes the denominator a sum: where additions have ports of their own (Zen 4) they cost
-// next to nothing, elsewhere as much as the multiply-add of 1 + e^(2a) e^(2b). So does the numerator, v f - v g. In the
-// first two, four units share one reciprocal: n1/d1 + n2/d2 = (n1 d2 + n2 d1) / (d1 d2), and the same once more. With
-// reaches up to 9 the product of four d is between 2^-104 and 2^108: nothing can overflow.
+// The sign of the query's exponent makes the denominator a sum: where additions have ports of their own (Zen 4) they
+// cost next to nothing, elsewhere as much as the multiply-add of 1 + e^(2a) e^(2b). So does the numerator, v f - v g.
+// In the first two, four units share one reciprocal: n1/d1 + n2/d2 = (n1 d2 + n2 d1) / (d1 d2), and the same once more.
+// With reaches up to 9 the product of four d is between 2^-104 and 2^108: nothing can overflow.
 //
-// Error, in units of 2^-24. Tangents have only relative errors, those of tanh a and tanh b 2 each and the rest 13, so that
-// small arguments keep their digits. f and g are off by 4 each (2 ulp), which changes (f - g) / (f + g) by 4 at most, v f
-// and v g are rounded once more, which adds 1; all else is relative to tanh: n and d 1 each, the sharing of a reciprocal 6
-// (four roundings of a numerator, two of a denominator), the reciprocal itself 5. Together at most 18; 2^-19 is 32. For
-// random units the whole error is 1.0 to 1.7 times that of a tanh for each unit in float32 with pairwise sums (root mean
-// square). With fewer than 32 units errors do not average out, so they are corrected, and so are all units with very
-// large or very small weights, whose products could overflow: then every query that does not hold tangents is taken to
-// have a least reach, set with the score vector. Sums add what plain sums do.
+// Error, in units of 2^-24. Tangents have only relative errors, those of tanh a and tanh b 2 each and the rest 13, so
+// that small arguments keep their digits. f and g are off by 4 each (2 ulp), which changes (f - g) / (f + g) by 4 at
+// most, v f and v g are rounded once more, which adds 1; all else is relative to tanh: n and d 1 each, the sharing of a
+// reciprocal 6 (four roundings of a numerator, two of a denominator), the reciprocal itself 5. Together at most 18;
+// 2^-19 is 32. For random units the whole error is 1.0 to 1.7 times that of a tanh for each unit in float32 with
+// pairwise sums (root mean square). With fewer than 32 units errors do not average out, so they are corrected, and so
+// are all units with very large or very small weights, whose products could overflow: then every query that does not
+// hold tangents is taken to have a least reach, set with the score vector. Sums add what plain sums do.
 #pragma once
 
 #include <math.h>
@@ -42,8 +42,8 @@ constexpr float shared_reach = 9.0f;
 constexpr float largest_denominator = 1073741824.0f;  // 2^30
 constexpr int units_at_once = 4;
 
-// 1 / x for x in [2^-125, 2^125], relative error below 3e-7. The processor's estimate (relative error 2^-12 or 2^-14) and
-// one step of Newton's rule where it has one worth having.
+// 1 / x for x in [2^-125, 2^125], relative error below 3e-7. The processor's estimate (relative error 2^-12 or 2^-14)
+// and one step of Newton's rule where it has one worth having.
 FOVEA_INLINE Float reciprocal(const Float &x) {
 #if defined(__AVX2__)
   const Float estimate = xsimd::reciprocal(x);

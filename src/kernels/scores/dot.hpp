@@ -1,5 +1,5 @@
-// Dot-product scores: scores[key][row] = sum_d key[key][d] query[d][row]. Queries are transposed once per task, keys are
-// broadcast from where they lie. Also what is left of the bilinear score once one side has been projected.
+// Dot-product scores: scores[key][row] = sum_d key[key][d] query[d][row]. Queries are transposed once per task, keys
+// are broadcast from where they lie. Also what is left of the bilinear score once one side has been projected.
 //
 // Per 16 query-key pairs: head_dim multiply-adds here, value_dim for the values, and about 16 vector instructions of
 // softmax on the same ports.
@@ -34,8 +34,8 @@ struct ScoreBlock {
     });
   }
 
-  // body(r, i, at) for each register: of key j + r and the i-th register of rows, at(block) of a Block; its scores lie at
-  // `scores`.
+  // body(r, i, at) for each register: of key j + r and the i-th register of rows, at(block) of a Block; its scores lie
+  // at `scores`.
   template <class Body>
   FOVEA_INLINE void for_each(const Body &body) const {
     float *const scores = job.tile.scores + j * rows + v * lanes;
@@ -57,8 +57,8 @@ FOVEA_INLINE void score_keys(const ScoreJob<ManyRowsValues::tile_rows> &job, Pac
   });
 }
 
-// score(ScoreBlock) for all of a tile. One that all rows attend is taken in blocks of several registers; on a diagonal or
-// at a length each register of rows goes by itself, over no more keys than it attends.
+// score(ScoreBlock) for all of a tile. One that all rows attend is taken in blocks of several registers; on a diagonal
+// or at a length each register of rows goes by itself, over no more keys than it attends.
 template <class Score>
 FOVEA_INLINE void score_tile(const ScoreJob<ManyRowsValues::tile_rows> &job, const Score &score) {
   const ScoreTile &tile = job.tile;

@@ -1,20 +1,20 @@
-// Dot product of few rows of queries with keys of 8 bits, and their values, by products of bytes (AVX-512-VNNI). Widened, they
-// would keep the vector units busy for longer than memory takes to bring them; here a product takes four features of a key, or
-// four keys' values, and scales are applied to sums.
+// Dot product of few rows of queries with keys of 8 bits, and their values, by products of bytes (AVX-512-VNNI).
+// Widened, they would keep the vector units busy for longer than memory takes to bring them; here a product takes four
+// features of a key, or four keys' values, and scales are applied to sums.
 //
 //   scores   query = unit * (256 * high + low), 16 bits for each row
 //            sum[key] = unit * sum of blocks of  scale[key] * (dot of bytes); lanes are 16 keys, transposed four features at a time
 //   values   weight * scale of each group of features, likewise 16 bits of the largest of a piece of 192 keys
 //            sum[feature] = largest * (dot of bytes over keys); lanes are 16 features of four keys
 //
-// Products of bytes are of unsigned with signed ones: 8 bits get 128 added, and sums lose 128 times those of the other factor.
-// Sums are integers, so exact, whatever the runs that keys lie in.
+// Products of bytes are of unsigned with signed ones: 8 bits get 128 added, and sums lose 128 times those of the other
+// factor. Sums are integers, so exact, whatever the runs that keys lie in.
 //
 // Errors: 2^-16 of the largest number of a query, 2^-16 of a piece's largest weight times scale.
 //
-// Bound: bytes of keys and values, or products: for each key of 64 features two for each row, and two for its value, of which a
-// Zen 5 does two a cycle; beside them go as many loads. With four rows that is 16 cycles for a key of 128 features and its value
-// of 26 that memory takes from one core; measured, with factors, softmax and transposes, 40.
+// Bound: bytes of keys and values, or products: for each key of 64 features two for each row, and two for its value, of
+// which a Zen 5 does two a cycle; beside them go as many loads. With four rows that is 16 cycles for a key of 128
+// features and its value of 26 that memory takes from one core; measured, with factors, softmax and transposes, 40.
 #pragma once
 
 #include "beyond_xsimd/bytes_vnni.hpp"
@@ -148,8 +148,9 @@ struct DotBytesFewRows : FewRowsValues {
     }
   };
 
-  // sums[row][two blocks of 16 keys] += products of 32 features, of one or two blocks that share scales; turned: of each block of
-  // keys, [four features][key]. Two blocks of keys, as each number of the query that is loaded then serves two products.
+  // sums[row][two blocks of 16 keys] += products of 32 features, of one or two blocks that share scales; turned: of
+  // each block of keys, [four features][key]. Two blocks of keys, as each number of the query that is loaded then
+  // serves two products.
   template <int blocks>
   FOVEA_INLINE static void add_features(const __m512i (*turned)[8], const Query &query, int64_t feature,
                                         const float *scales, float *sums) {
@@ -324,7 +325,8 @@ struct DotBytesFewRows : FewRowsValues {
       const __m512 largest = over_keys(_mm512_castsi512_ps(most), [](__m512 a, __m512 b) FOVEA_INLINE_BODY {
         return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
       });
-      // Below 2^-100 nothing is left of it beside other pieces, which have a weight of about 1 among them, or are as small.
+      // Below 2^-100 nothing is left of it beside other pieces, which have a weight of about 1 among them, or are as
+      // small.
       const __m512 check = _mm512_mul_ps(largest, _mm512_setzero_ps());  // NaN or 0
       const __mmask16 some = _mm512_cmp_ps_mask(largest, _mm512_set1_ps(0x1p-100f), _CMP_GE_OQ) &
                              _mm512_cmp_ps_mask(check, check, _CMP_ORD_Q);

@@ -2,9 +2,9 @@
 // features, and for the values two keys. As bits, a pair is one 32-bit element: queries are transposed, keys broadcast
 // and sums blocked by what serves float32, with half the depth.
 //
-// Bound: half of DotManyRows's multiply-adds, the same softmax. Weights are rounded to bfloat16 before they meet the values
-// (a relative 2^-9 of each, beside the values' own); scores are products of the given numbers, summed in float32, where
-// subnormal terms count as 0.
+// Bound: half of DotManyRows's multiply-adds, the same softmax. Weights are rounded to bfloat16 before they meet the
+// values (a relative 2^-9 of each, beside the values' own); scores are products of the given numbers, summed in
+// float32, where subnormal terms count as 0.
 #pragma once
 
 #include "kernels/products/pair_products.hpp"

@@ -1,12 +1,13 @@
 // Dot product of bfloat16 queries and keys, 3 to 16 rows, by products of pairs (AVX-512-BF16): like DotFewRows, but an
-// instruction takes two features of a key, and two keys of the values. Nothing is widened, so that the arithmetic of several
-// rows keeps up with half the bytes.
+// instruction takes two features of a key, and two keys of the values. Nothing is widened, so that the arithmetic of
+// several rows keeps up with half the bytes.
 //
 //   scores   registers of 16 pairs of features, which as bits are floats: FeatureRows with half the features. 8 rows and
 //            more are taken all at once: DotPairsTogether
 //   values   two keys' rows are joined to pairs in registers, which serve up to 12 rows of weights, rounded to bfloat16
 //
-// Bound: bytes of keys and values, or (D + Dv) / 32 instructions for each row and key. Weights and sums are those of DotPairs.
+// Bound: bytes of keys and values, or (D + Dv) / 32 instructions for each row and key. Weights and sums are those of
+// DotPairs.
 #pragma once
 
 #include "kernels/attention/dense_tile.hpp"
@@ -60,8 +61,8 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
     });
   }
 
-  // Weights as pairs, in place: scores[pair of keys][row], as far apart as the weights were. An odd last key is paired with a
-  // weight of 0, which in a dense tile lies behind it.
+  // Weights as pairs, in place: scores[pair of keys][row], as far apart as the weights were. An odd last key is paired
+  // with a weight of 0, which in a dense tile lies behind it.
   FOVEA_NOINLINE static void pair_weights(const ScoreTile &tile) {
     if (tile.stride == tile_rows) {
       for (int64_t j = 0; j < tile.keys; j += 2) {

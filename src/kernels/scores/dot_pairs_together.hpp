@@ -1,9 +1,10 @@
-// Scores of 8 to 16 rows of bfloat16 by products of pairs, all rows at once: a register holds four neighbouring pairs of
-// features of four rows of queries, and four pairs of a key are repeated as they are loaded, so that each load serves up to
-// four registers and a score is the sum of only four lanes. Keys are read as streams, three neighbours of each.
+// Scores of 8 to 16 rows of bfloat16 by products of pairs, all rows at once: a register holds four neighbouring pairs
+// of features of four rows of queries, and four pairs of a key are repeated as they are loaded, so that each load
+// serves up to four registers and a score is the sum of only four lanes. Keys are read as streams, three neighbours of
+// each.
 //
-// Bound: bytes of keys, or D / 32 instructions for each row, 7 to 10 for each key's sums, and with two registers of queries
-// as many loads as instructions. Fewer rows are faster one register of a key at a time (FeatureRows).
+// Bound: bytes of keys, or D / 32 instructions for each row, 7 to 10 for each key's sums, and with two registers of
+// queries as many loads as instructions. Fewer rows are faster one register of a key at a time (FeatureRows).
 #pragma once
 
 #include "kernels/attention/few_rows.hpp"
@@ -31,8 +32,9 @@ struct DotPairsTogether {
     }
   }
 
-  // The scores of `keys` keys; each three neighbours lie `apart` keys behind the three before, scores likewise, `score_stride`
-  // floats from key to key. Memory is asked for `far` floats ahead. What a row lacks of a whole step counts as 0.
+  // The scores of `keys` keys; each three neighbours lie `apart` keys behind the three before, scores likewise,
+  // `score_stride` floats from key to key. Memory is asked for `far` floats ahead. What a row lacks of a whole step
+  // counts as 0.
   template <int registers, int keys>
   FOVEA_INLINE static void score_keys(const float *query, const float *first_key, int64_t stride, int64_t far,
                                       int64_t apart, int64_t pairs, float *scores, int64_t score_stride) {

@@ -2,14 +2,14 @@
 //
 // As a dot product, q.k - (|q|^2 + |k|^2) / 2, it costs what the scaled dot product costs, but its error is that of
 // (|q|^2 + |k|^2) / 2, not of |q - k|^2 / 2: no more than a few roundings of the score where the points are far apart
-// beside their distance from the origin, anything where they are near. So a pair whose dot product leaves less than half
-// of that sum gets the squared difference itself. Which way a pair goes depends on nothing but its own two points: no
-// other key or query changes its bits. A difference is one instruction more for each multiply-add, so with few features,
-// where the softmax takes most of the time, all pairs get it.
+// beside their distance from the origin, anything where they are near. So a pair whose dot product leaves less than
+// half of that sum gets the squared difference itself. Which way a pair goes depends on nothing but its own two points:
+// no other key or query changes its bits. A difference is one instruction more for each multiply-add, so with few
+// features, where the softmax takes most of the time, all pairs get it.
 //
-// The dot products of a whole tile are made first, and then looked through in small blocks. Tiles in which all pairs are near
-// come in runs (data far from the origin, or all of one sign): after one of them differences are made first, and dot products
-// only where it is not clear that they would say near, too.
+// The dot products of a whole tile are made first, and then looked through in small blocks. Tiles in which all pairs
+// are near come in runs (data far from the origin, or all of one sign): after one of them differences are made first,
+// and dot products only where it is not clear that they would say near, too.
 #pragma once
 
 #include <math.h>
@@ -39,8 +39,8 @@ struct CompensatedSum {
 // Its scores of many rows, which are compiled apart.
 const ScoreFunction &dot_products();
 
-// Points as the dot product's path for many rows takes them: its sums of products, the same sums of squared differences, and
-// the score from which on a pair is near whose squares, with -1/4, add up to `quarter`.
+// Points as the dot product's path for many rows takes them: its sums of products, the same sums of squared
+// differences, and the score from which on a pair is near whose squares, with -1/4, add up to `quarter`.
 struct FloatPoints : DotManyRows {
   using Product = Products;
   using Difference = SquaredDifferences;
@@ -103,7 +103,8 @@ struct Gaussian : Points {
 
  private:
   // body(ScoreBlock) for all of a tile, each register of rows over no more keys than it attends. Differences are two
-  // instructions for each multiply-add: four keys by one register of rows keep two ports busy, by two they are loaded half as often.
+  // instructions for each multiply-add: four keys by one register of rows keep two ports busy, by two they are loaded
+  // half as often.
   template <class Body>
   FOVEA_INLINE static void for_each_block_of(const ScoreJob<tile_rows> &job, const Body &body) {
     const ScoreTile &tile = job.tile;
@@ -151,8 +152,8 @@ struct Gaussian : Points {
         scores, [](int, int, const Float &square, float *at) FOVEA_INLINE_BODY { store(at, square * splat(-0.5f)); });
   }
 
-  // Whether all differences are so small that expand() would take them: the sums of 1024 features that it goes by do not
-  // err by as much as the margin.
+  // Whether all differences are so small that expand() would take them: the sums of 1024 features that it goes by do
+  // not err by as much as the margin.
   template <class Scores>
   FOVEA_INLINE static bool surely_near(const Scores &scores) {
     constexpr float margin = 1.0f - 0x1p-9f;

@@ -1,13 +1,13 @@
-// Gradients of Gaussian scores: dq += ds (k - q), dk += ds (q - k). Of pairs that are far from each other, which is those whose
-// squared distance is more than an eighth of |q|^2 + |k|^2, these are expanded:
+// Gradients of Gaussian scores: dq += ds (k - q), dk += ds (q - k). Of pairs that are far from each other, which is
+// those whose squared distance is more than an eighth of |q|^2 + |k|^2, these are expanded:
 //
 //   dq += ds k - (sum of ds) q        dk += ds q - (sum of ds) k
 //
-// which is what a dot product makes of ds, and two sums. Each point is less than three times as long as the difference, so less
-// than two bits can be lost; scores, which take squares, tell near pairs from far ones at a half (scores/gaussian.hpp). Pairs that
-// are near get the difference, one instruction more for each multiply-add. So a tile's gradients are parted in two: far ones
-// stay where they are, near ones replace the raw scores. Each pair goes its way by itself, and a zero that stands for the other
-// way adds nothing: no other query changes a query's bits.
+// which is what a dot product makes of ds, and two sums. Each point is less than three times as long as the difference,
+// so less than two bits can be lost; scores, which take squares, tell near pairs from far ones at a half
+// (scores/gaussian.hpp). Pairs that are near get the difference, one instruction more for each multiply-add. So a
+// tile's gradients are parted in two: far ones stay where they are, near ones replace the raw scores. Each pair goes
+// its way by itself, and a zero that stands for the other way adds nothing: no other query changes a query's bits.
 #pragma once
 
 #include "kernels/attention/weighted_rows.hpp"

@@ -75,8 +75,8 @@ struct ScaledOperand {
   const char *as_rows;  // whose sizes the scales have
 };
 
-// Exactly keys and values of 8 bits, and values of 4, have scales, each for 16, 32, 48, ... features that divide a row, or for all of
-// it; of 4 bits a pair for 32, 64, ... features.
+// Exactly keys and values of 8 bits, and values of 4, have scales, each for 16, 32, 48, ... features that divide a row,
+// or for all of it; of 4 bits a pair for 32, 64, ... features.
 Status check_scales(const AttentionCall &call, const ScaledOperand &given_as, RowScales *scales) {
   const int operand = given_as.operand, scales_operand = given_as.scales;
   const char *name = operand_name(call, operand), *scales_name = operand_name(call, scales_operand);

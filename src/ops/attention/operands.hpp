@@ -49,8 +49,8 @@ struct AttentionArguments {
   const fovea_attention_options *options;
 };
 
-// floats: F32, F16 or BF16; keys: those or I8, where the score function takes that; values: those or U8, likewise; integers: I32 or
-// I64.
+// floats: F32, F16 or BF16; keys: those or I8, where the score function takes that; values: those or U8, likewise;
+// integers: I32 or I64.
 enum class Elements { f32, f16, floats, keys, values, boolean, integers };
 
 // Where a call has the tensor. An argument has to be there, a member of options or score need not.

@@ -29,8 +29,8 @@ int64_t keys_per_split(const TaskGrid &grid) {
   return std::min(round_up(std::max<int64_t>(even, 1), step), 4096 / step * step);
 }
 
-// Weights of each head are kept by the tasks that make them as long as that takes a worker no more than some megabytes. Keys
-// alone decide: weights that are computed again have other bits.
+// Weights of each head are kept by the tasks that make them as long as that takes a worker no more than some megabytes.
+// Keys alone decide: weights that are computed again have other bits.
 bool keeps_weights(const AttentionPlan &plan) {
   constexpr int64_t most_kept_keys = 16384;
   const AttentionOutputs &outputs = plan.problem.outputs;

@@ -39,8 +39,8 @@ inline bool keys_in_pairs(const HeadRows &keys) {
   return keys.dtype == Dtype::f32 || keys.has_scales() || keys.in_whole_pairs();
 }
 
-// Whether products of bytes take rows: 64 features at a time, with scales for 16, 32 or so many times 64, by fours; those of a
-// row or its half count as four.
+// Whether products of bytes take rows: 64 features at a time, with scales for 16, 32 or so many times 64, by fours;
+// those of a row or its half count as four.
 inline bool in_bytes(const HeadRows &rows, int64_t dim) {
   if (!rows.has_scales() || rows.in_four_bits() || dim % 64 != 0) return false;
   const int64_t groups = dim / rows.scales.features;
@@ -63,8 +63,8 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size);
 
 }  // namespace fovea
 
-// What the C API calls a plan: the call it was made for and how it will be carried out. That of a backward pass derives from this
-// (ops/gradients/gradients.cpp) and uses the call alone.
+// What the C API calls a plan: the call it was made for and how it will be carried out. That of a backward pass derives
+// from this (ops/gradients/gradients.cpp) and uses the call alone.
 struct fovea_plan {
   fovea::AttentionCall call = {};
   fovea::AttentionPlan attention = {};

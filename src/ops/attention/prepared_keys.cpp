@@ -67,8 +67,8 @@ void keep_parameters(const Context &context, const AttentionCall &call, const Sc
   if (keys->bias != nullptr) gather_floats(*context.kernels, call.tensor[score_bias_operand], keys->bias);
 }
 
-// Rows of new keys that are needed for a while: the keys as the product takes them, if it does not as they lie, and their
-// projections until they are narrowed.
+// Rows of new keys that are needed for a while: the keys as the product takes them, if it does not as they lie, and
+// their projections until they are narrowed.
 struct NewRows {
   MemoryPart<char> keys;
   MemoryPart<float> projected;

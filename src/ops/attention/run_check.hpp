@@ -11,8 +11,8 @@ struct GivenWorkspace {
   size_t size;
 };
 
-// Gives the call of a plan the run's data: a buffer must be there exactly if its tensor was planned. gradients: null where none
-// were.
+// Gives the call of a plan the run's data: a buffer must be there exactly if its tensor was planned. gradients: null
+// where none were.
 [[nodiscard]] Status bind_buffers(const fovea_attention_buffers *given, AttentionCall *call,
                                   GradientCall *gradients = nullptr);
 

@@ -35,8 +35,8 @@ void copy_rows(RowCopy copy, int64_t batch, HeadRows *rows, MemoryLayout *layout
   *planned = copy;
 }
 
-// What -|q - k|^2 / 2 is multiplied by for a sigma, which is above 0, and a scale: 1 / sigma^2 is rounded as inverse_square
-// rounds it where a float holds it.
+// What -|q - k|^2 / 2 is multiplied by for a sigma, which is above 0, and a scale: 1 / sigma^2 is rounded as
+// inverse_square rounds it where a float holds it.
 struct GaussianFactor {
   double value;
   explicit GaussianFactor(float sigma, float scale) {
@@ -47,10 +47,10 @@ struct GaussianFactor {
   }
 };
 
-// Where that factor is far from 1, squares of differences may leave float32's range, and so may the factor: points are copied
-// times a power of two that makes it about 2^60. Results have the bits of such points, which are those of all scales that
-// need no copy: kernels' factors are of this range. Points grow by no more than 2^90, so that those up to 2^37 stay apart beside
-// the least sigma of all.
+// Where that factor is far from 1, squares of differences may leave float32's range, and so may the factor: points are
+// copied times a power of two that makes it about 2^60. Results have the bits of such points, which are those of all
+// scales that need no copy: kernels' factors are of this range. Points grow by no more than 2^90, so that those up to
+// 2^37 stay apart beside the least sigma of all.
 Status plan_gaussian(const AttentionCall &call, const AttentionSizes &sizes, ScorePlan *plan) {
   constexpr double least = 1e-20, largest = 1e20;
   plan->compares = ScoreKind::gaussian;
@@ -72,7 +72,8 @@ Status plan_gaussian(const AttentionCall &call, const AttentionSizes &sizes, Sco
 }
 
 // The kernels for rows of a batch entry: its bits must not depend on how many entries there are, nor on the rows where
-// the call asks for that. Kernels of their own for projections want enough rows, elements and units to fill their blocks.
+// the call asks for that. Kernels of their own for projections want enough rows, elements and units to fill their
+// blocks.
 const MatmulKernels &product_for(const Context &context, const AttentionCall &call, int64_t rows, Dtype x,
                                  const ProductMatrix &weight) {
   constexpr int64_t least_rows = 32;

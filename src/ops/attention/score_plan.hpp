@@ -18,8 +18,8 @@ struct ScoreVectorFacts {
 }  // namespace fovea
 
 // Keys in the form the kernel reads; see fovea.h. Rows [batch][kv_head][capacity] of padded_units(units)
-// elements: projected keys (BILINEAR) are compared by a dot product, which reads narrow rows as they lie, and by AVX-512's
-// products of bfloat16 in pairs of neighbours; hidden units are floats.
+// elements: projected keys (BILINEAR) are compared by a dot product, which reads narrow rows as they lie, and by
+// AVX-512's products of bfloat16 in pairs of neighbours; hidden units are floats.
 struct fovea_prepared_keys {
   const fovea::Kernels *kernels = nullptr;
   int32_t kind = 0;
@@ -96,7 +96,8 @@ ProductMatrix key_matrix(const fovea_prepared_keys &keys);
 // What GAUSSIAN needs besides where many rows ask: the norms of its keys.
 [[nodiscard]] Status plan_norms(const AttentionSizes &sizes, ScorePlan *plan);
 
-// Queries, keys and values as bfloat16; keys that are already are copied too where pairs could not be read where they lie.
+// Queries, keys and values as bfloat16; keys that are already are copied too where pairs could not be read where they
+// lie.
 [[nodiscard]] Status plan_narrowing(bool copies_keys, const AttentionSizes &sizes, ScorePlan *plan);
 
 const char *score_name(int32_t kind);

@@ -1,5 +1,5 @@
-// Tasks as data: batch entries that are cut alike, which rows of theirs meet which keys, and by which kernels. The order of
-// tasks stands here alone.
+// Tasks as data: batch entries that are cut alike, which rows of theirs meet which keys, and by which kernels. The
+// order of tasks stands here alone.
 #pragma once
 
 #include "runtime/attention_rows.hpp"
@@ -37,8 +37,8 @@ struct TaskGrid {
   int64_t heads() const { return entries * kv_heads; }
   int64_t tasks() const { return heads() * row_blocks * splits; }
 
-  // Tasks run over splits, then row blocks, then heads. The longest block of a causal head comes first, so that what is left
-  // at the end is short.
+  // Tasks run over splits, then row blocks, then heads. The longest block of a causal head comes first, so that what is
+  // left at the end is short.
   [[gnu::always_inline]] TaskCell cell(int64_t task) const {
     const auto take = [&task](int64_t count) {  // the usual one of one needs no division
       if (count == 1) return int64_t{0};

@@ -7,13 +7,13 @@
 
 namespace fovea {
 
-// Copies descriptors; fails where the forward call's own would, and on what a backward pass needs beside it. Returned weights
-// and scores are left out of `call`.
+// Copies descriptors; fails where the forward call's own would, and on what a backward pass needs beside it. Returned
+// weights and scores are left out of `call`.
 [[nodiscard]] Status read_gradient_call(const AttentionArguments &arguments, const fovea_attention_gradients *given,
                                         AttentionCall *call, GradientCall *gradients);
 
-// Every check that needs no data. `scores` is what the forward call's checks made; on success the problem is complete but for
-// its pointers.
+// Every check that needs no data. `scores` is what the forward call's checks made; on success the problem is complete
+// but for its pointers.
 [[nodiscard]] Status check_gradient_call(const AttentionCall &call, const GradientCall &gradients,
                                          const AttentionProblem &scores, GradientProblem *problem);
 

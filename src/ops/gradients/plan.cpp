@@ -11,11 +11,11 @@
 namespace fovea {
 namespace {
 
-// Tasks enough for several threads to even out, where the heads of a batch entry alone do not make so many: first rows are
-// split, then keys. A split of rows leaves sums of keys to be added up; one of keys leaves sums of queries, and all rows are
-// turned around once more for it. The size of the batch does not count, so an entry's gradients are those it has alone. A split
-// of less than 192 keys would spend its time on its queries; and 12 heads or more have tasks for many threads already, so short
-// ones are left whole: bert_base took 1.06 of the time in two tasks a head (Zen 3).
+// Tasks enough for several threads to even out, where the heads of a batch entry alone do not make so many: first rows
+// are split, then keys. A split of rows leaves sums of keys to be added up; one of keys leaves sums of queries, and all
+// rows are turned around once more for it. The size of the batch does not count, so an entry's gradients are those it
+// has alone. A split of less than 192 keys would spend its time on its queries; and 12 heads or more have tasks for
+// many threads already, so short ones are left whole: bert_base took 1.06 of the time in two tasks a head (Zen 3).
 constexpr int64_t enough_tasks = 16;
 constexpr int64_t many_heads = 12;
 constexpr int64_t least_rows = 512;

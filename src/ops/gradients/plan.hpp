@@ -1,4 +1,5 @@
-// How attention's backward pass is carried out: tiles, tasks, threads, memory. Shapes alone decide all but the number of threads.
+// How attention's backward pass is carried out: tiles, tasks, threads, memory. Shapes alone decide all but the number
+// of threads.
 #pragma once
 
 #include "ops/gradients/projections.hpp"
@@ -13,7 +14,8 @@ struct GradientCell {
   int64_t key_begin, key_end;
 };
 
-// Heads, their rows and their keys, cut into tasks. Where keys are split, so are the sums of queries, and the other way round.
+// Heads, their rows and their keys, cut into tasks. Where keys are split, so are the sums of queries, and the other way
+// round.
 struct GradientGrid {
   int64_t heads = 0, kv_heads = 0;
   int64_t rows = 0, rows_per_split = 1, row_splits = 1;

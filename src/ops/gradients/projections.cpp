@@ -106,8 +106,8 @@ class SideRun {
         block_(block),
         in_place_(side.wants_weight && lie_evenly(side, batch)) {}
 
-  // Rows that nothing attended, or that attend nothing, may hold anything: then all are copied, and such are zeros. Else they
-  // are multiplied where they lie, if they can be.
+  // Rows that nothing attended, or that attend nothing, may hold anything: then all are copied, and such are zeros.
+  // Else they are multiplied where they lie, if they can be.
   int64_t copy_tasks() const { return side_.wants_weight ? ceil_div(count_, rows_per_copy) : 0; }
   void look(int64_t task) const {
     const int64_t last = std::min((task + 1) * rows_per_copy, count_);

@@ -1,5 +1,5 @@
-// What a score function with weights makes of the gradients of the rows that its kernel compares. Of rows projected by a weight,
-// y = W x:
+// What a score function with weights makes of the gradients of the rows that its kernel compares. Of rows projected by
+// a weight, y = W x:
 //
 //   dx = W^T dy        dW = sum over rows of dy x^T        of additive scores' hidden units also db = sum over rows of dy
 //
@@ -37,7 +37,8 @@ struct ProjectionPlan {
   int workers = 1;
 };
 
-// Fills in the plan, and tells the problem which of what it compares is wanted, and where that goes. layout: the workspace's.
+// Fills in the plan, and tells the problem which of what it compares is wanted, and where that goes. layout: the
+// workspace's.
 [[nodiscard]] Status plan_projection_gradients(const Context &context, const AttentionCall &call,
                                                const GradientCall &gradients, const ScorePlan &score,
                                                const AttentionProblem &checked, GradientProblem *problem,

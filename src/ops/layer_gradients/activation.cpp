@@ -1,4 +1,5 @@
-// Axes that lie one after the other in all tensors are joined; the elements, in row-major order, are cut into pieces of one size.
+// Axes that lie one after the other in all tensors are joined; the elements, in row-major order, are cut into pieces of
+// one size.
 #include <algorithm>
 
 #include "ops/layer_gradients/check.hpp"

@@ -18,8 +18,8 @@ namespace fovea {
 [[nodiscard]] Status softmax_backward(const Context *given, const TensorArgument &out, int32_t axis,
                                       const TensorArgument &grad_out, const TensorArgument &grad_x, bool log);
 
-// Tensors of a gated activation, of one shape, that have been checked and have elements; null where not given or not wanted:
-// multiplier, grad_x, grad_multiplier. grad_x may be x or grad_out.
+// Tensors of a gated activation, of one shape, that have been checked and have elements; null where not given or not
+// wanted: multiplier, grad_x, grad_multiplier. grad_x may be x or grad_out.
 struct ActivationTensors {
   const fovea_tensor &x, &grad_out;
   const fovea_tensor *multiplier, *grad_x, *grad_multiplier;

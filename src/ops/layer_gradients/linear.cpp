@@ -1,5 +1,5 @@
-// What the loss changes by for each element of x W + bias, and then products. Where there is neither an activation nor a
-// multiplier, that is what it changes by for each element of out.
+// What the loss changes by for each element of x W + bias, and then products. Where there is neither an activation nor
+// a multiplier, that is what it changes by for each element of out.
 #include "ops/layer_gradients/linear.hpp"
 
 #include "ops/layer_gradients/check.hpp"

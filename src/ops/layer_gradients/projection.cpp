@@ -24,7 +24,8 @@ bool join_entries(fovea_tensor *rows) {
   return true;
 }
 
-// Rows of a product that sums over them, of which entries may lie anywhere: joined or copied, so that sums have one order.
+// Rows of a product that sums over them, of which entries may lie anywhere: joined or copied, so that sums have one
+// order.
 class JoinedRows {
  public:
   JoinedRows(const fovea_tensor &rows, MemoryLayout *layout)

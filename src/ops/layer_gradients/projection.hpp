@@ -1,4 +1,5 @@
-// What goes back through rows that a weight projects, y = W x + bias with W [N,K]: of the change h of the loss by each element of y
+// What goes back through rows that a weight projects, y = W x + bias with W [N,K]: of the change h of the loss by each
+// element of y
 //
 //   x: h W      W: sum over rows of h^T x      bias: sum over rows of h
 //

@@ -1,5 +1,5 @@
-// Sums over many rows that several threads add up: a kernel adds up few rows as floats, a task some of these sums as float64, and
-// the tasks' are added in their order. How rows are cut depends on their number and width alone.
+// Sums over many rows that several threads add up: a kernel adds up few rows as floats, a task some of these sums as
+// float64, and the tasks' are added in their order. How rows are cut depends on their number and width alone.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Computes the heads and what attention makes of them again, then goes back: through the last projection, attention, rotary and
-// the first projections. All between is float32.
+// Computes the heads and what attention makes of them again, then goes back: through the last projection, attention,
+// rotary and the first projections. All between is float32.
 #include "ops/multi_head/backward.hpp"
 
 #include <memory>

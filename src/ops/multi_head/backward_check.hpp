@@ -29,7 +29,8 @@ constexpr const fovea_tensor *fovea_mha_parameters::*bias_members[part_count] = 
 [[nodiscard]] Status check_mha_gradients(const MultiHeadTensors &tensors, const fovea_mha_parameters &parameters,
                                          const MultiHeadCall &call, const MultiHeadGradients &gradients);
 
-// No gradient shares memory with an operand or another gradient. Those of attention have been checked but for their data.
+// No gradient shares memory with an operand or another gradient. Those of attention have been checked but for their
+// data.
 [[nodiscard]] Status check_mha_gradient_overlaps(const MultiHeadTensors &tensors, const MultiHeadCall &call,
                                                  const MultiHeadGradients &gradients);
 

@@ -76,8 +76,8 @@ HeadTensors head_tensors(const MultiHeadCall &call, void *memory);
 // Memory, and attention itself, of a call that has been checked but for attention's options.
 [[nodiscard]] Status plan_multi_head(MultiHeadCall *call);
 
-// Checks the data of a planned call and computes, as far as what attention gives. memory: of call->layout, null only where that is
-// empty.
+// Checks the data of a planned call and computes, as far as what attention gives. memory: of call->layout, null only
+// where that is empty.
 [[nodiscard]] Status run_heads(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call);
 // And then out.
 [[nodiscard]] Status run_multi_head(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call);

@@ -1,5 +1,5 @@
-// The operands of multi-head attention beside those that attention's own options and score bring (attention/operands.hpp):
-// one table, from which overlaps are checked. A new one is a row in operands.cpp.
+// The operands of multi-head attention beside those that attention's own options and score bring
+// (attention/operands.hpp): one table, from which overlaps are checked. A new one is a row in operands.cpp.
 #pragma once
 
 #include <span>

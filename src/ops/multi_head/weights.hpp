@@ -6,8 +6,8 @@
 #include "status.hpp"
 #include "types.hpp"
 
-// The panels of query, key and value lie one after the other, as do their biases, each part padded to whole panels: where
-// they share an input and a type, they are one product.
+// The panels of query, key and value lie one after the other, as do their biases, each part padded to whole panels:
+// where they share an input and a type, they are one product.
 struct fovea_mha_weights {
   struct PackedLinear {
     int64_t inputs = 0, outputs = 0;
@@ -34,8 +34,8 @@ struct fovea_mha_weights {
 
 namespace fovea {
 
-// Checks the parameters and gives the weights their sizes, but no memory; then packs them into memory of their own. What
-// the parameters hold is not looked at before that.
+// Checks the parameters and gives the weights their sizes, but no memory; then packs them into memory of their own.
+// What the parameters hold is not looked at before that.
 [[nodiscard]] Status plan_mha_weights(const Context *given, const fovea_mha_parameters *parameters,
                                       fovea_mha_weights *weights);
 [[nodiscard]] Status pack_mha_weights(const Context &context, const fovea_mha_parameters &parameters,

@@ -1,9 +1,9 @@
 // Keys and values of many sequences in pages that they may share. A page has the same number in every layer, so there
 // is one account of pages for all of them. A sequence holds a page once; a page may be held by many.
 //
-// Memory is one block: [layer] of keys [pages][kv_heads][page_size][head_dim], then values, then scales where these are of
-// 8 or 4 bits, so that all heads of a page lie side by side. A sequence's last page is the only one that a step may write into
-// while others hold it: then it is copied first, in all layers.
+// Memory is one block: [layer] of keys [pages][kv_heads][page_size][head_dim], then values, then scales where these are
+// of 8 or 4 bits, so that all heads of a page lie side by side. A sequence's last page is the only one that a step may
+// write into while others hold it: then it is copied first, in all layers.
 #pragma once
 
 #include <vector>

@@ -52,8 +52,8 @@ void encode_block(const Call &call, const PositionRows &rows, const PositionBloc
   });
 }
 
-// Makes the encoding of the block in `table`, and adds it to all entries; where dropout is wanted alone, -0, which changes no
-// bit of what it is added to.
+// Makes the encoding of the block in `table`, and adds it to all entries; where dropout is wanted alone, -0, which
+// changes no bit of what it is added to.
 void add_block(const Call &call, const PositionRows &rows, const PositionBlock &block, const double *frequencies,
                float *table) {
   double positions[most_positions_per_block];

@@ -1,7 +1,7 @@
-// The frequencies of rotary embedding as models are configured, in float64: f(j) = base^(-2j/d), stretched. The formulas
-// stand in layers.h. Sources: Su et al. 2021; Chen et al. 2023, "Extending context window of large language models via
-// positional interpolation"; Peng et al. 2023, "YaRN", whose appendix B.2 has dynamic NTK; Ding et al. 2024, "LongRoPE";
-// the code that Meta published with Llama 3.1.
+// The frequencies of rotary embedding as models are configured, in float64: f(j) = base^(-2j/d), stretched. The
+// formulas stand in layers.h. Sources: Su et al. 2021; Chen et al. 2023, "Extending context window of large language
+// models via positional interpolation"; Peng et al. 2023, "YaRN", whose appendix B.2 has dynamic NTK; Ding et al. 2024,
+// "LongRoPE"; the code that Meta published with Llama 3.1.
 #include "ops/positions/rotary_frequencies.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Makes rows of cosines and sines. Integers that say where to read, positions and sections, are forced into range as they
-// are read: the caller's memory may change during a call, which then gives wrong numbers and nothing worse.
+// Makes rows of cosines and sines. Integers that say where to read, positions and sections, are forced into range as
+// they are read: the caller's memory may change during a call, which then gives wrong numbers and nothing worse.
 #include "ops/positions/rotary_tables.hpp"
 
 #include <algorithm>

@@ -1,12 +1,13 @@
-// The operands of a product of several matrices, [...,M,K] x [...,K,N], whose axes before the last two are missing, or of
-// size 1, where one matrix serves all.
+// The operands of a product of several matrices, [...,M,K] x [...,K,N], whose axes before the last two are missing, or
+// of size 1, where one matrix serves all.
 #pragma once
 
 #include "fovea/fovea.h"
 
 namespace fovea {
 
-// As products with one such axis: one, where out's two become one for all operands, else as many as out's first axis has.
+// As products with one such axis: one, where out's two become one for all operands, else as many as out's first axis
+// has.
 class Batches {
  public:
   // added: null, or what is added to out, whose rows and columns may be missing or 1, too.

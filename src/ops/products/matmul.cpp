@@ -1,5 +1,6 @@
-// Matrix product. b is packed into panels a slice of columns at a time, or read where it lies if there are few rows. Every
-// element sums k in the same order however the work is cut, so packed, unpacked and threaded calls agree bit for bit.
+// Matrix product. b is packed into panels a slice of columns at a time, or read where it lies if there are few rows.
+// Every element sums k in the same order however the work is cut, so packed, unpacked and threaded calls agree bit for
+// bit.
 #include "ops/products/matmul.hpp"
 
 #include <algorithm>
@@ -60,8 +61,8 @@ struct Slices {
   }
 };
 
-// Whether b is read where it lies, all at once by all rows. Rows of a batch that share it are not always evenly spaced. A
-// depth that no memory holds, by strides of 0, is left to packing, which says so instead of multiplying for hours.
+// Whether b is read where it lies, all at once by all rows. Rows of a batch that share it are not always evenly spaced.
+// A depth that no memory holds, by strides of 0, is left to packing, which says so instead of multiplying for hours.
 bool reads_in_place(const Product &product) {
   constexpr int64_t deepest_in_place = int64_t{1} << 32;
   const ProductMatrix &b = product.matrix;

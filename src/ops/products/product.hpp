@@ -1,5 +1,5 @@
-// Rows times a matrix in panels, and what is done to a finished row: every matrix product is described, cut into tasks and
-// scheduled here.
+// Rows times a matrix in panels, and what is done to a finished row: every matrix product is described, cut into tasks
+// and scheduled here.
 //   out[row][c] = sum_k x[row][k] b[k][c]
 // The kernels fix the order of every sum; the cut only decides who does what.
 #pragma once
@@ -35,19 +35,20 @@ struct ProductTypes {
 // The kernels that pack a matrix of that type.
 const MatmulKernels &matrix_kernels(const Kernels &kernels, Dtype matrix);
 
-// The kernels for these operands, the matrix's type being that of its panels: on a processor that has products of 16 bits,
-// theirs. `kernels` are those it was packed with. `medium`: rows of float32 may be rounded to bfloat16.
+// The kernels for these operands, the matrix's type being that of its panels: on a processor that has products of 16
+// bits, theirs. `kernels` are those it was packed with. `medium`: rows of float32 may be rounded to bfloat16.
 const MatmulKernels &product_kernels(const Kernels &kernels, Dtype x, Dtype matrix, bool medium);
 
 // Whether there are products of bfloat16, on this processor and below the limit that was set. Whoever asks may use
 // them: this asks the system for tiles.
 bool multiplies_bfloat16(const Kernels &kernels);
 
-// Whether float32 may be rounded to bfloat16 to be multiplied more quickly: a precision of medium or less, where that is so.
+// Whether float32 may be rounded to bfloat16 to be multiplied more quickly: a precision of medium or less, where that
+// is so.
 bool narrows_products(const Context &context, int32_t precision);
 
-// What a matrix of that type and depth is rounded to when it is packed at that precision. Without rows it has no panels, which
-// would hold the scales of 8 bits.
+// What a matrix of that type and depth is rounded to when it is packed at that precision. Without rows it has no
+// panels, which would hold the scales of 8 bits.
 Dtype packed_dtype(const Context &context, int32_t precision, Dtype matrix, int64_t depth);
 
 // Strides are in elements.
@@ -59,7 +60,8 @@ struct RowAxis {
 
 // How a product becomes tasks.
 enum class Cut {
-  // Panels are cut apart first, and rows only where there are too few panels: a task's rows share what it reads of them.
+  // Panels are cut apart first, and rows only where there are too few panels: a task's rows share what it reads of
+  // them.
   columns,
   // Rows are cut apart first, and panels only where there are too few rows: a row is finished where it was multiplied,
   // while it is in that core's cache, and the next stage, cut alike, finds it there.
@@ -85,8 +87,8 @@ struct Product {
   int64_t panel_floats() const { return kernels->panel_floats(matrix.depth, matrix.panel_dtype()); }
 };
 
-// Sets the rows: axes of size 1 go, neighbours that are evenly spaced on all sides become one, but for positions where not
-// all of a head's are wanted. kernels and matrix are there already, and all sizes together fit.
+// Sets the rows: axes of size 1 go, neighbours that are evenly spaced on all sides become one, but for positions where
+// not all of a head's are wanted. kernels and matrix are there already, and all sizes together fit.
 void set_rows(std::initializer_list<RowAxis> axes, Product *product);
 
 // A rough count of the cycles that its multiply-adds take one thread.
@@ -118,8 +120,8 @@ struct ProductData {
   const AttentionProblem *problem = nullptr;  // whose valid lengths they are, if not all rows are wanted
 };
 
-// The tasks of one product, in three stages, any of which may have none. Lists that hold them borrow them, and they borrow
-// the product.
+// The tasks of one product, in three stages, any of which may have none. Lists that hold them borrow them, and they
+// borrow the product.
 class ProductTasks {
  public:
   ProductTasks(const Product &product, const ProductData &data, int workers);

@@ -1,5 +1,5 @@
-// Projects rows of a tensor by a weight matrix, into scratch memory, as a score function with parameters does with queries
-// and keys.
+// Projects rows of a tensor by a weight matrix, into scratch memory, as a score function with parameters does with
+// queries and keys.
 //   out[row][unit] = sum_d x[row][d] weight[unit][d]        rows of out are padded_units(units) floats apart
 #pragma once
 
@@ -14,13 +14,13 @@ struct ProjectionRows {
   bool valid_only = false;  // keys that no query attends may be left out; out_strides are those of packed rows
 };
 
-// Kernels for rows of that type by that weight: products of bfloat16 where the processor has them and rows are whole pairs,
-// else those of float32, which widen the weight.
+// Kernels for rows of that type by that weight: products of bfloat16 where the processor has them and rows are whole
+// pairs, else those of float32, which widen the weight.
 const MatmulKernels &projection_kernels(const Kernels &kernels, Dtype x, const ProductMatrix &weight,
                                         ProductUse use = ProductUse::projection);
 
-// Whether these kernels take rows of that type, so many elements apart, where they lie: others are to be copied, as rows_dtype,
-// next to each other.
+// Whether these kernels take rows of that type, so many elements apart, where they lie: others are to be copied, as
+// rows_dtype, next to each other.
 bool projected_in_place(const MatmulKernels &kernels, Dtype x, int64_t stride);
 bool projected_in_place(const MatmulKernels &kernels, const HeadRows &rows);
 

@@ -38,8 +38,8 @@ int64_t inner_words(const Product &product) {
   return words;
 }
 
-// Indices of the first axis whose rows are copied together. Where each has a matrix of its own, how many there are is bounded
-// already.
+// Indices of the first axis whose rows are copied together. Where each has a matrix of its own, how many there are is
+// bounded already.
 int64_t sliced_size(const Product &product) {
   const RowAxis &first = product.axis[0];
   if (!copies_rows(product) || product.matrix.count > 1 || first.x_stride == 0) return first.size;

@@ -1,6 +1,6 @@
-// Rows of a product's left side that its kernel cannot read where they lie, because they have another element type or do not
-// lie side by side: copied as the kernel wants them, once for all columns, before they are multiplied. The kernel copies
-// few rows by itself.
+// Rows of a product's left side that its kernel cannot read where they lie, because they have another element type or
+// do not lie side by side: copied as the kernel wants them, once for all columns, before they are multiplied. The
+// kernel copies few rows by itself.
 #pragma once
 
 #include "ops/products/product.hpp"

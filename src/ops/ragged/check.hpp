@@ -34,8 +34,8 @@ struct PageTensors {
 
 [[nodiscard]] Status check_appended(const fovea_schedule &schedule, const AppendedTensors &tensors);
 
-// That no offset is added to where tokens stand, and that nothing is written over what keys have been turned by. For options
-// that have been checked.
+// That no offset is added to where tokens stand, and that nothing is written over what keys have been turned by. For
+// options that have been checked.
 [[nodiscard]] Status check_turning(const AppendedTensors &tensors, const fovea_rotary_options &rotary);
 
 }  // namespace fovea

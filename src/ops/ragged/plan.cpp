@@ -1,5 +1,5 @@
-// Chooses kernels for each sequence and cuts a step into tasks. All that changes bits depends on a sequence's own numbers of
-// queries and keys.
+// Chooses kernels for each sequence and cuts a step into tasks. All that changes bits depends on a sequence's own
+// numbers of queries and keys.
 #include <algorithm>
 
 #include "ops/attention/problem.hpp"
@@ -11,8 +11,8 @@ namespace {
 
 bool is_invariant(const AttentionCall &call) { return (call.options.flags & FOVEA_QUERY_INVARIANT) != 0; }
 
-// Keys of bfloat16 whose features do not lie in pairs count as those of another type: kernels of pairs would want a copy of
-// all of them. F32 is not rounded here, whatever the context's precision.
+// Keys of bfloat16 whose features do not lie in pairs count as those of another type: kernels of pairs would want a
+// copy of all of them. F32 is not rounded here, whatever the context's precision.
 AttentionWish wish_of(const fovea_schedule &schedule, const ScorePlan &score, int64_t rows, bool has_keys) {
   const bool in_pairs = keys_in_pairs(score.keys);
   const Kernels &kernels = *schedule.plan.kernels;
@@ -35,8 +35,9 @@ AttentionWish wish_of(const fovea_schedule &schedule, const ScorePlan &score, in
 
 bool takes_few_rows(const RaggedSequence &sequence) { return sequence.kernels->path == AttentionPath::few_rows; }
 
-// The splits that some query attends. Of more than one block of rows a task takes all keys; where queries are to be invariant
-// it takes them split by split all the same, as one block does. A tree's own keys are left to a task that has their mask.
+// The splits that some query attends. Of more than one block of rows a task takes all keys; where queries are to be
+// invariant it takes them split by split all the same, as one block does. A tree's own keys are left to a task that has
+// their mask.
 void split_keys(const fovea_schedule &schedule, const AttentionProblem &problem, RaggedSequence *sequence) {
   const bool one_block = takes_few_rows(*sequence) || sequence->rows <= sequence->kernels->kernels->tile_rows;
   const bool is_split = one_block || is_invariant(schedule.made.call);
@@ -56,8 +57,8 @@ void split_keys(const fovea_schedule &schedule, const AttentionProblem &problem,
   }
 }
 
-// Bands of rows in a task share what they read of keys, so as many as leave each thread several tasks to even out. A row's
-// bits do not depend on them.
+// Bands of rows in a task share what they read of keys, so as many as leave each thread several tasks to even out. A
+// row's bits do not depend on them.
 void cut_rows(const fovea_schedule &schedule, RaggedStep *step) {
   const AttentionSizes &sizes = schedule.plan.problem.sizes;
   const auto bands_of = [&](const RaggedSequence &sequence) {
@@ -156,8 +157,8 @@ Status plan_step(const fovea_schedule &schedule, RaggedStep *step, AttentionCall
     plan->problem.sizes.key_len = step->keys;
     for (const Operand operand : paged_operands) call->tensor[operand].shape[2] = step->keys;
   }
-  // What a score function makes of queries and keys it makes of all sequences' at once. A row's bits are the same however many
-  // there are.
+  // What a score function makes of queries and keys it makes of all sequences' at once. A row's bits are the same
+  // however many there are.
   AttentionCall invariant = *call;
   invariant.options.flags |= FOVEA_QUERY_INVARIANT;
   FOVEA_CHECK(plan_score(*plan->context, invariant, plan->problem, &plan->score));

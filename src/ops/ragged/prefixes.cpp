@@ -1,7 +1,8 @@
-// Sequences that begin with the same pages read them once: what stands next to each other in a step and has equal page ids at
-// the beginning becomes an entry of its own, all their queries beside the splits that all of them have. Splits are the same
-// cells with it and without, and a row is merged from the same partials in the same order, so no bit depends on it. That
-// takes kernels whose bits do not depend on how many rows there are, which is what FOVEA_QUERY_INVARIANT asks for.
+// Sequences that begin with the same pages read them once: what stands next to each other in a step and has equal page
+// ids at the beginning becomes an entry of its own, all their queries beside the splits that all of them have. Splits
+// are the same cells with it and without, and a row is merged from the same partials in the same order, so no bit
+// depends on it. That takes kernels whose bits do not depend on how many rows there are, which is what
+// FOVEA_QUERY_INVARIANT asks for.
 #include "ops/ragged/schedule.hpp"
 
 namespace fovea {

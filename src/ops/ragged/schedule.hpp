@@ -1,8 +1,8 @@
-// Attention over sequences of different lengths: made once for the most there may be (a schedule), cut into tasks once a step,
-// run once a layer.
+// Attention over sequences of different lengths: made once for the most there may be (a schedule), cut into tasks once
+// a step, run once a layer.
 //
-// To kernels each sequence is a problem of its own, with one batch entry: a task copies what all have in common and points it
-// at its sequence. So nothing that a sequence gives depends on the others, and kernels know nothing of steps.
+// To kernels each sequence is a problem of its own, with one batch entry: a task copies what all have in common and
+// points it at its sequence. So nothing that a sequence gives depends on the others, and kernels know nothing of steps.
 #pragma once
 
 #include <memory>
@@ -89,8 +89,8 @@ void choose_kernels(fovea_schedule *schedule);
 [[nodiscard]] Status run_schedule(const fovea_schedule *schedule, const fovea_attention_buffers *buffers,
                                   void *workspace, size_t workspace_size);
 
-// Rows of a step as another operation has them, [token][head] of the types that the schedule was made with. What the score
-// function has beside them is the dot product's: nothing.
+// Rows of a step as another operation has them, [token][head] of the types that the schedule was made with. What the
+// score function has beside them is the dot product's: nothing.
 struct RaggedRows {
   HeadRows query, key, value;  // of pages the data alone
   void *out;

@@ -1,5 +1,5 @@
-// Softmax: over the last axis it is that of rows; over another, columns are independent, and neighbours make a task, so wide
-// that whole lines of memory are read. Nothing is allocated.
+// Softmax: over the last axis it is that of rows; over another, columns are independent, and neighbours make a task, so
+// wide that whole lines of memory are read. Nothing is allocated.
 #include "ops/rowwise/softmax.hpp"
 
 #include <algorithm>

@@ -43,8 +43,8 @@ struct TensorRule {
 // Rank, dtype, shape, strides, address range, alignment and null data, of what a TensorArgument holds.
 [[nodiscard]] Status check_tensor(const fovea_tensor *tensor, const TensorRule &rule);
 
-// Data that must be there, aligned and inside the address space, of a tensor that has been checked without. names_data: the
-// name is that of the data.
+// Data that must be there, aligned and inside the address space, of a tensor that has been checked without. names_data:
+// the name is that of the data.
 [[nodiscard]] Status check_data(const fovea_tensor &tensor, const char *name, bool names_data);
 
 // tensor.shape[axis] == expected; `why` says where the expectation comes from ("query's head_dim").
@@ -94,8 +94,9 @@ inline int64_t integer_within(const fovea_tensor &tensor, int64_t offset, int64_
 // I32 or I64, of rank 1 to max_rank, any strides.
 [[nodiscard]] Status check_integer_tensor(const fovea_tensor &tensor, const char *name, int max_rank, bool needs_data);
 
-// Every element of an I32 or I64 tensor of rank 1 or 2, already checked as a tensor, lies in [least, most]. What strides of
-// 0 repeat is looked at once. `unit` ends the message: " keys", or nothing. largest, unless null, becomes the largest.
+// Every element of an I32 or I64 tensor of rank 1 or 2, already checked as a tensor, lies in [least, most]. What
+// strides of 0 repeat is looked at once. `unit` ends the message: " keys", or nothing. largest, unless null, becomes
+// the largest.
 [[nodiscard]] Status check_integers(const fovea_tensor &tensor, const char *name, int64_t most, const char *unit,
                                     int64_t *largest, int64_t least = 0);
 

@@ -1,16 +1,17 @@
-// Decides whether two tensors overlap. A byte lies at first + sum_n x_n step_n + byte, 0 <= x_n < shape_n, 0 <= byte < the
-// element's size; steps are above 0 once axes of negative strides are walked the other way. Tensors share a byte if
+// Decides whether two tensors overlap. A byte lies at first + sum_n x_n step_n + byte, 0 <= x_n < shape_n, 0 <= byte <
+// the element's size; steps are above 0 once axes of negative strides are walked the other way. Tensors share a byte if
 //
 //   first_a + sum_n x_n step_n + byte_a = first_b + sum_m y_m step_m + byte_b
 //
-// has a solution. With b walked from its last byte down this is one sum of terms from 0 up that has to be a given number:
+// has a solution. With b walked from its last byte down this is one sum of terms from 0 up that has to be a given
+// number:
 //
 //   sum_n x_n step_n + sum_m y'_m step_m + byte_a + byte'_b = last_b - first_a
 //
-// Terms that continue each other become one: a contiguous axis continues its elements' bytes, rows without gaps continue
-// that axis. What is left is searched from the largest step down. In layouts of nested axes a step is larger than all that
-// the smaller ones reach, but for a few, so that each leaves one choice or two; the smaller steps' common divisor ends the
-// search where two lattices never meet.
+// Terms that continue each other become one: a contiguous axis continues its elements' bytes, rows without gaps
+// continue that axis. What is left is searched from the largest step down. In layouts of nested axes a step is larger
+// than all that the smaller ones reach, but for a few, so that each leaves one choice or two; the smaller steps' common
+// divisor ends the search where two lattices never meet.
 #include "ops/tensors/overlap.hpp"
 
 #include <algorithm>

@@ -16,8 +16,8 @@ struct Extent {
 // False if one does not fit. A tensor without elements leaves *extent as it was.
 [[nodiscard]] bool compute_extent(const fovea_tensor &tensor, Extent *extent);
 
-// Whether some byte belongs to an element of both. For tensors whose extents lie in the address space. Exact, unless the
-// strides are such that a search of 2^16 steps does not tell: then true.
+// Whether some byte belongs to an element of both. For tensors whose extents lie in the address space. Exact, unless
+// the strides are such that a search of 2^16 steps does not tell: then true.
 [[nodiscard]] bool share_memory(const fovea_tensor &a, const fovea_tensor &b);
 
 }  // namespace fovea

@@ -1,9 +1,10 @@
 // What bytes of saved keys and values have in common, whatever holds them: little-endian numbers, a header of 64 bytes
 // that ends in a checksum, and elements.
 //
-// The checksum is CRC-32C (Castagnoli, Bräuer and Herrmann 1993), as iSCSI and ext4 use it: it finds every error within 32
-// consecutive bits, is defined by a number and a test vector, and sixteen tables take sixteen bytes a step (Kounavis and
-// Berry 2008). It guards against accidents; bytes made to deceive are caught by checking every field before it is used.
+// The checksum is CRC-32C (Castagnoli, Bräuer and Herrmann 1993), as iSCSI and ext4 use it: it finds every error within
+// 32 consecutive bits, is defined by a number and a test vector, and sixteen tables take sixteen bytes a step (Kounavis
+// and Berry 2008). It guards against accidents; bytes made to deceive are caught by checking every field before it is
+// used.
 #pragma once
 
 #include <cstddef>

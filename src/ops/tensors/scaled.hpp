@@ -1,5 +1,5 @@
-// Tensors of numbers that have scales: I8, a scale for each group of features; U8, two features of 4 bits in each, and for each group
-// a pair of scales, the second of which is the least number.
+// Tensors of numbers that have scales: I8, a scale for each group of features; U8, two features of 4 bits in each, and
+// for each group a pair of scales, the second of which is the least number.
 #pragma once
 
 #include "fovea/fovea.h"

@@ -5,9 +5,9 @@
 
 namespace fovea {
 
-// A caller's tensor, or none, but for strides that are never stepped along: those of axes of size 0 or 1, and all of them
-// where there are no elements. What the caller has there may be anything (NumPy leaves there what slicing left, or 0), so
-// here they are 0, and nothing that comes after needs to know.
+// A caller's tensor, or none, but for strides that are never stepped along: those of axes of size 0 or 1, and all of
+// them where there are no elements. What the caller has there may be anything (NumPy leaves there what slicing left, or
+// 0), so here they are 0, and nothing that comes after needs to know.
 class TensorArgument {
  public:
   TensorArgument() = default;

@@ -1,5 +1,5 @@
-// The addon: every operation as a function that works at once or, off the event loop, gives a promise; contexts; runs of
-// plans, which are short and therefore take their arguments as they come.
+// The addon: every operation as a function that works at once or, off the event loop, gives a promise; contexts; runs
+// of plans, which are short and therefore take their arguments as they come.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
@@ -43,8 +43,8 @@ napi_value wrap(napi_env env, const Call &call, const std::vector<Handle *> &hel
   return object;
 }
 
-// What a call that went well gives: a number, a step, or the handle it made, if it makes one. Plans and schedules keep using
-// their context, keys, weights and schedule.
+// What a call that went well gives: a number, a step, or the handle it made, if it makes one. Plans and schedules keep
+// using their context, keys, weights and schedule.
 napi_value result_of(napi_env env, const Call &call) {
   if (call.gives_number) {
     napi_value number;
@@ -245,7 +245,8 @@ napi_value close(napi_env env, napi_callback_info info) {
   return undefined(env);
 }
 
-// ---- what handles tell of themselves ---------------------------------------------------------------------------------
+// ---- what handles tell of themselves
+// ---------------------------------------------------------------------------------
 
 napi_value number(napi_env env, double value) {
   napi_value made;

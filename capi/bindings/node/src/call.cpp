@@ -1,5 +1,5 @@
-// Reads tensors, numbers and handles from JavaScript. What is read may be anything: lengths are those of the moment, and a
-// view is checked against them here, whoever made it.
+// Reads tensors, numbers and handles from JavaScript. What is read may be anything: lengths are those of the moment,
+// and a view is checked against them here, whoever made it.
 // SPDX-License-Identifier: Apache-2.0
 #include "call.hpp"
 
@@ -106,8 +106,8 @@ napi_value Reader::get(napi_value object, const char *key) {
   return found;
 }
 
-// A tensor is { memory, view }: a typed array and a BigInt64Array of dtype, rank, offset, six sizes and six strides. memory
-// may be missing in plans.
+// A tensor is { memory, view }: a typed array and a BigInt64Array of dtype, rank, offset, six sizes and six strides.
+// memory may be missing in plans.
 const fovea_tensor *Reader::tensor(napi_value value, const char *name) {
   if (is_none(value)) return nullptr;
   fovea_tensor &made = *call.make<fovea_tensor>();

@@ -26,7 +26,8 @@ Layouts layouts_of(std::initializer_list<const fovea_tensor *> tensors);
 // Bytes of an element.
 size_t bytes_of(int32_t dtype);
 
-// What a schedule or a plan of multi-head attention was made with, in the order of fovea_attention_buffers; of rank -1 where there was nothing.
+// What a schedule or a plan of multi-head attention was made with, in the order of fovea_attention_buffers; of rank -1
+// where there was nothing.
 using Planned = std::vector<fovea_tensor>;
 
 Planned planned_of(std::initializer_list<const fovea_tensor *> tensors);

@@ -1,6 +1,6 @@
-// Keeps the memory of an array as long as a call uses it. Node's stable interface has no name for that: an array that is
-// transferred to another thread takes its memory along, and that thread's garbage collector frees it whenever it likes. V8
-// counts who uses a buffer's memory, and here is one more. This is the only file that calls V8.
+// Keeps the memory of an array as long as a call uses it. Node's stable interface has no name for that: an array that
+// is transferred to another thread takes its memory along, and that thread's garbage collector frees it whenever it
+// likes. V8 counts who uses a buffer's memory, and here is one more. This is the only file that calls V8.
 // SPDX-License-Identifier: Apache-2.0
 #include <v8.h>
 

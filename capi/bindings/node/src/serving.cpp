@@ -24,8 +24,8 @@ std::string text_of(const int64_t *numbers, int count) {
   return text + "]";
 }
 
-// Query, out and log-sum-exp may have fewer tokens than the schedule has room for, but no fewer than the step. So may query, key,
-// value and out of multi-head attention.
+// Query, out and log-sum-exp may have fewer tokens than the schedule has room for, but no fewer than the step. So may
+// query, key, value and out of multi-head attention.
 bool has_tokens(int buffer, bool is_mha) {
   const std::string name = buffer_names[buffer];
   return is_mha ? buffer < 4 : name == "query" || name == "out" || name == "logSumExp";

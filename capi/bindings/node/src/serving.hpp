@@ -1,5 +1,5 @@
-// What pools and schedules need beside the functions that are generated: steps as JavaScript has them, runs whose tensors are
-// compared with what was planned, and the memory of pages as arrays.
+// What pools and schedules need beside the functions that are generated: steps as JavaScript has them, runs whose
+// tensors are compared with what was planned, and the memory of pages as arrays.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,6 +18,6 @@ bool read_schedule_run(Reader &in, napi_value schedule, napi_value tensors);
 
 bool read_mha_run(Reader &in, napi_value plan, napi_value workspace, napi_value tensors);
 
-// poolMemory(pool, layer, what): { buffer, shape, dtype } of its 'keys', 'values', 'keyScales' or 'valueScales', or undefined.
-// The buffer lies over the pool's own memory, and keeps it.
+// poolMemory(pool, layer, what): { buffer, shape, dtype } of its 'keys', 'values', 'keyScales' or 'valueScales', or
+// undefined. The buffer lies over the pool's own memory, and keeps it.
 napi_value pool_memory(napi_env env, napi_callback_info info);

@@ -1,6 +1,7 @@
-// Arguments((name, kind, value), ...): holds arrays and structs where C reads them, for a function that is called by its address.
-// kind is "tensor", "output" or the name of a struct ("fovea_attention_options, read" for a backward pass, which writes nothing
-// in it); value is an array, a dict, or None for NULL. libfovea-mpi is called so, which the extension does not know.
+// Arguments((name, kind, value), ...): holds arrays and structs where C reads them, for a function that is called by
+// its address. kind is "tensor", "output" or the name of a struct ("fovea_attention_options, read" for a backward pass,
+// which writes nothing in it); value is an array, a dict, or None for NULL. libfovea-mpi is called so, which the
+// extension does not know.
 #include "arguments.hpp"
 
 #include <cstring>

@@ -11,8 +11,8 @@ using ElementName = char[32];
 // Those of a kind and size as NumPy has them. False if DLPack has no name for them.
 bool describe_kind(char kind, Py_ssize_t size, DlTensor &out);
 
-// Those of a format of the buffer protocol, nullptr being bytes. False if DLPack has no name for them, or if the format does
-// not go with the size.
+// Those of a format of the buffer protocol, nullptr being bytes. False if DLPack has no name for them, or if the format
+// does not go with the size.
 bool describe_format(const char *format, Py_ssize_t size, DlTensor &out);
 
 bool is_in_other_order(const char *format);

@@ -16,8 +16,9 @@ inline void raise_status(fovea_status status, const char *prefix = nullptr) {
   raise_status(status, prefix, fovea_last_error());
 }
 
-// Puts "name: " before the message of the error that is set, which becomes the cause of one of the same kind: a number's or
-// an array's own code says what is wrong, but not with which argument. Interrupts and the like stay as they are.
+// Puts "name: " before the message of the error that is set, which becomes the cause of one of the same kind: a
+// number's or an array's own code says what is wrong, but not with which argument. Interrupts and the like stay as they
+// are.
 void name_error(const char *name);
 
 // The error that is set, a new reference; nullptr if none is.

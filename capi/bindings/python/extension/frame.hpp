@@ -22,7 +22,8 @@ class Frame {
   // One that is the call's result gets room for it.
   bool fill_argument(const Member &member, PyObject *value, Slot &slot);
 
-  // To be called last: whether all arrays are still where they were when they were read, if code of others has run since.
+  // To be called last: whether all arrays are still where they were when they were read, if code of others has run
+  // since.
   bool confirm();
 
   // Raises what the library said of a call that failed, with the names of elements that it has none for.
@@ -35,7 +36,8 @@ class Frame {
   PyObject *owner() const { return use_count_ > 0 ? reinterpret_cast<PyObject *>(uses_[0].handle) : nullptr; }
   // The handles used so far, as a new tuple.
   PyObject *handles_used() const;
-  // The tensors that a run of the planned call takes, in the order of the runs' buffers; nullptr with Python's error set.
+  // The tensors that a run of the planned call takes, in the order of the runs' buffers; nullptr with Python's error
+  // set.
   PlannedTensors *planned() const;
 
  private:

@@ -54,7 +54,8 @@ Reference imported_class(const char *module_name, const char *name) {
   return found && PyType_Check(found.get()) != 0 ? std::move(found) : Reference();
 }
 
-// Takes PyTorch's own class alone: one that borrows its capsule for objects of another kind would have them read as tensors.
+// Takes PyTorch's own class alone: one that borrows its capsule for objects of another kind would have them read as
+// tensors.
 const DlExchange *find_exchange(PyObject *tensor) {
   const Reference capsule(PyObject_GetAttrString(tensor, "__dlpack_c_exchange_api__"));
   const auto *exchange =

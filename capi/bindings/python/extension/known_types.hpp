@@ -1,4 +1,5 @@
-// What is known of the types that arrays have, kept by type: looking an attribute up in vain costs more than all else here.
+// What is known of the types that arrays have, kept by type: looking an attribute up in vain costs more than all else
+// here.
 #pragma once
 
 #include "dlpack.hpp"
@@ -15,7 +16,8 @@ struct KnownType {
 
 KnownType known(PyTypeObject *type);
 
-// NumPy's own attribute of an array, whatever a subclass has in its place: a new reference, nullptr with Python's error set.
+// NumPy's own attribute of an array, whatever a subclass has in its place: a new reference, nullptr with Python's error
+// set.
 PyObject *array_struct_of(PyObject *array);
 PyObject *dtype_of(PyObject *array);
 

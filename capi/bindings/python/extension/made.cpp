@@ -1,5 +1,5 @@
-// An array's memory stands behind its description, in one block that is freed through DLPack, by whichever thread lets go of
-// the array last, with or without the interpreter's lock.
+// An array's memory stands behind its description, in one block that is freed through DLPack, by whichever thread lets
+// go of the array last, with or without the interpreter's lock.
 #include "made.hpp"
 
 #include <algorithm>

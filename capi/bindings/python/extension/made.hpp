@@ -6,8 +6,8 @@
 
 namespace fovea_python {
 
-// How to make an output as `maker(*arguments)` does, without asking it again: PyTorch's own function takes three times as
-// long as handing it memory through DLPack. nullptr if that cannot be had, or Python's error is set.
+// How to make an output as `maker(*arguments)` does, without asking it again: PyTorch's own function takes three times
+// as long as handing it memory through DLPack. nullptr if that cannot be had, or Python's error is set.
 const DlExchange *exchange_for(PyObject *maker, PyObject *arguments, const fovea_tensor &planned);
 
 // A contiguous array of the planned shape and element type, whose elements lie at *data.

@@ -1,5 +1,5 @@
-// Memory of the library's that Python reads and writes where it lies: the pages of a pool. It speaks the buffer protocol, and
-// the extension's views take it as it is, of any element type.
+// Memory of the library's that Python reads and writes where it lies: the pages of a pool. It speaks the buffer
+// protocol, and the extension's views take it as it is, of any element type.
 #pragma once
 
 #include "python.hpp"

@@ -1,5 +1,5 @@
-// The functions of the C interface as functions of the module, without "fovea_" and as they stand in the header: arrays for
-// tensors, dicts for options, None for NULL. An argument that is the call's result is left out; a status becomes an
+// The functions of the C interface as functions of the module, without "fovea_" and as they stand in the header: arrays
+// for tensors, dicts for options, None for NULL. An argument that is the call's result is left out; a status becomes an
 // exception.
 #include "arguments.hpp"
 #include "errors.hpp"
@@ -19,7 +19,8 @@ namespace {
 constexpr int most_arguments = 12;
 constexpr char capsule_name[] = "fovea._fovea function";
 
-// A new handle. Those of plans and of schedules keep the handles that they were made with, and the layouts of their tensors.
+// A new handle. Those of plans and of schedules keep the handles that they were made with, and the layouts of their
+// tensors.
 PyObject *handle_of(void *made, int kind, const Frame &frame) {
   const bool is_planned = kind == plan_kind || kind == schedule_kind || kind == mha_plan_kind;
   if (!is_planned) return new_handle(made, handle_kinds[kind], nullptr, nullptr);

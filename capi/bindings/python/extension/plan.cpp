@@ -1,6 +1,7 @@
-// Plan: what fovea_attention_run needs besides the plan itself. A run compares every array's element type, shape and strides
-// with those of the call that was planned, which the plan's handle has kept, as the library sees pointers alone; makes the
-// outputs that it was not given; and takes the workspace of the last run, or one of its own where another thread has that.
+// Plan: what fovea_attention_run needs besides the plan itself. A run compares every array's element type, shape and
+// strides with those of the call that was planned, which the plan's handle has kept, as the library sees pointers
+// alone; makes the outputs that it was not given; and takes the workspace of the last run, or one of its own where
+// another thread has that.
 #include "plan.hpp"
 
 #include <array>

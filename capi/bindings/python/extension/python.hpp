@@ -1,5 +1,5 @@
-// Python's stable ABI, so that one build serves 3.11 and all later ones. No C++ exception is thrown in the extension: what
-// fails sets Python's error and returns false or nullptr.
+// Python's stable ABI, so that one build serves 3.11 and all later ones. No C++ exception is thrown in the extension:
+// what fails sets Python's error and returns false or nullptr.
 #pragma once
 
 #ifndef Py_LIMITED_API
@@ -14,11 +14,12 @@
 
 namespace fovea_python {
 
-// How often code that is not ours has run: whoever reads one array, then asks another object for its memory, cannot know
-// that the first is still where it was.
+// How often code that is not ours has run: whoever reads one array, then asks another object for its memory, cannot
+// know that the first is still where it was.
 inline unsigned foreign_code_runs = 0;
 
-// Puts the error that is set aside for as long as code of others is to run that must not meet one, and drops what that sets.
+// Puts the error that is set aside for as long as code of others is to run that must not meet one, and drops what that
+// sets.
 class ErrorAside {
  public:
   ErrorAside() { PyErr_Fetch(&type_, &error_, &trace_); }

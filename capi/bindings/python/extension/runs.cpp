@@ -1,5 +1,6 @@
-// Runs of schedules and of planned multi-head attention. The library sees pointers alone, so every array is compared with what
-// was planned, which the handle has kept. How many tokens the present step has is asked once nobody can set another.
+// Runs of schedules and of planned multi-head attention. The library sees pointers alone, so every array is compared
+// with what was planned, which the handle has kept. How many tokens the present step has is asked once nobody can set
+// another.
 #include "runs.hpp"
 
 #include <algorithm>

@@ -81,7 +81,8 @@ constexpr size_t no_offset = SIZE_MAX;
 
 constexpr int most_buffers = 48;
 
-// The tensors of a planned call, by the buffers that its runs take them in. What one plan writes another reads: log-sum-exp.
+// The tensors of a planned call, by the buffers that its runs take them in. What one plan writes another reads:
+// log-sum-exp.
 struct PlannedTensor {
   int buffer;
   fovea_tensor tensor;

@@ -1,5 +1,5 @@
-// A parallel loop of the caller's own, as fovea.h has it, that is a team of OpenMP's threads. GOMP_parallel is what GCC's compiler
-// calls for a parallel region; LLVM's and Intel's runtimes have it, too.
+// A parallel loop of the caller's own, as fovea.h has it, that is a team of OpenMP's threads. GOMP_parallel is what
+// GCC's compiler calls for a parallel region; LLVM's and Intel's runtimes have it, too.
 #include "team.hpp"
 
 #include <atomic>
@@ -32,7 +32,8 @@ void take_part(void *data) {
   }
 }
 
-// Always of as many threads: a runtime ends those that a smaller team has no use for, and starts them again for the next one.
+// Always of as many threads: a runtime ends those that a smaller team has no use for, and starts them again for the
+// next one.
 void run_in_team(void *user, int64_t count, fovea_work work, void *work_data) {
   const Team &team = *static_cast<const Team *>(user);
   Loop loop{{0}, count, work, work_data};

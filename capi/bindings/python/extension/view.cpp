@@ -1,6 +1,6 @@
-// Every way ends in a description as DLPack has it, which fovea_tensor_from_dlpack reads: so what element types there are, and
-// what is said of others, is the library's to decide. Nothing that an object says of itself is believed where it can be
-// checked: what is left are pointers, which nobody can.
+// Every way ends in a description as DLPack has it, which fovea_tensor_from_dlpack reads: so what element types there
+// are, and what is said of others, is the library's to decide. Nothing that an object says of itself is believed where
+// it can be checked: what is left are pointers, which nobody can.
 #include "view.hpp"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// The memory of a Python object as a fovea_tensor, without a copy: NumPy's arrays, whatever speaks DLPack, and the buffer
-// protocol.
+// The memory of a Python object as a fovea_tensor, without a copy: NumPy's arrays, whatever speaks DLPack, and the
+// buffer protocol.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ class View {
   ~View() { release(); }
 
   // False with Python's error set, whose message begins with `name`. The view keeps the object.
-  // Elements of a type that the library has no number for are given foreign_dtype as theirs, and their name is kept: the
-  // library refuses them in its own words, which say what the argument takes.
+  // Elements of a type that the library has no number for are given foreign_dtype as theirs, and their name is kept:
+  // the library refuses them in its own words, which say what the argument takes.
   bool open(PyObject *object, const char *name, bool output, fovea_dtype foreign_dtype);
   void release();
 
