@@ -9,7 +9,8 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 // Features::add(key, query, sum) adds a register of features, Features::finish(sum) makes the score of the sum.
-// Features::takes_numbers: of keys of 8 bits with scales, too.
+// Features::takes_numbers: of keys of 8 bits with scales, too; calls of other score functions have none
+// (ops/attention/call.hpp).
 template <class Features>
 struct FeatureRows : FewRowsValues {
   static constexpr int64_t query_floats(int64_t head_dim) { return round_up(head_dim, lanes) * tile_rows; }

@@ -242,7 +242,7 @@ struct FewRowsValues {
                                       const ScoreTile &tile, const float *rescale) {
     for_each_piece<1>(value_dim, tile, rescale,
                       [&](int64_t j, int64_t ahead, const ScoreTile &piece, const float *factors) FOVEA_INLINE_BODY {
-                        if (values.source != nullptr && values.source->has_scales() && values.source->in_blocks()) {
+                        if (values.source != nullptr && values.source->in_blocks()) {
                           return add_numbers(out, values, j, ahead, value_dim, row_count, piece, factors);
                         }
                         with_element(values.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {

@@ -189,7 +189,7 @@ struct HeadSource {
 
   // Whether a row is whole blocks of 32 features that each have one scale: registers then take numbers from where they
   // lie.
-  FOVEA_INLINE bool in_blocks() const { return dim % 32 == 0 && rows.scales.features % 32 == 0; }
+  FOVEA_INLINE bool in_blocks() const { return has_scales() && dim % 32 == 0 && rows.scales.features % 32 == 0; }
 
   // All scales of those rows as floats, a row's behind another's, in scratch.
   FOVEA_NOINLINE const float *list_scales(int64_t first, int64_t count) const {
