@@ -75,8 +75,7 @@ void add_attention_gradients(BitsRows &rows) {
   }
 }
 
-// ---- layers
-// ----------------------------------------------------------------------------------------------------------
+// ---- layers ---------------------------------------------------------------------------------------------------------
 
 // call(x, gradient of the result, gradient of x) of tensors of that shape.
 using Call = std::function<fovea_status(const fovea_context *, const fovea_tensor &, const fovea_tensor &,

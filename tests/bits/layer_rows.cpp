@@ -7,8 +7,7 @@
 namespace testing {
 namespace {
 
-// ---- positions
-// -------------------------------------------------------------------------------------------------------
+// ---- positions ------------------------------------------------------------------------------------------------------
 
 struct Rotary {
   Shape shape;
@@ -178,8 +177,7 @@ void add_rotaries(BitsRows &rows) {
   }
 }
 
-// ---- multi-head attention
-// --------------------------------------------------------------------------------------------
+// ---- multi-head attention -------------------------------------------------------------------------------------------
 
 MultiHead make_layer(const MultiHeadSizes &s, Inputs inputs, Numbers &numbers) {
   MultiHead layer;

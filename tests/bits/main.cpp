@@ -32,8 +32,7 @@ std::string hexadecimal(uint64_t value) {
   return text;
 }
 
-// ---- files
-// -----------------------------------------------------------------------------------------------------------
+// ---- files ----------------------------------------------------------------------------------------------------------
 
 // The set "amx" is avx512's but for projections; "base" is another one for each architecture.
 std::string file_of([[maybe_unused]] const std::string &isa) {
@@ -64,8 +63,7 @@ void write(const std::string &file, const Hashes &hashes) {
   CHECK(lines.good());
 }
 
-// ---- running
-// ---------------------------------------------------------------------------------------------------------
+// ---- running --------------------------------------------------------------------------------------------------------
 
 uint64_t run(const BitsCall &call, const fovea_context *context) {
   Digest digest;
@@ -103,8 +101,7 @@ struct Sets {
   }
 };
 
-// ---- comparing
-// -------------------------------------------------------------------------------------------------------
+// ---- comparing ------------------------------------------------------------------------------------------------------
 
 const std::string how_to_renew =
     "\nIf bits were meant to move, renew the files: ./dev bits. The commit says why (docs/testing.md, \"Bits\").";

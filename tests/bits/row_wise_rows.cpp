@@ -27,8 +27,7 @@ void add_call(const std::string &name, const Shape &shape, const Fill &fill, con
   rows.push_back({name, make});
 }
 
-// ---- exp, tanh
-// -------------------------------------------------------------------------------------------------------
+// ---- exp, tanh ------------------------------------------------------------------------------------------------------
 
 // Every sign and exponent with every value of the upper seven bits of the mantissa, infinities and NaN among them.
 void fill_with_all_sizes(const Tensor<float> &x, Numbers &numbers) {
@@ -60,8 +59,7 @@ void add_elementwise(BitsRows &rows) {
   }
 }
 
-// ---- masked softmax
-// --------------------------------------------------------------------------------------------------
+// ---- masked softmax -------------------------------------------------------------------------------------------------
 
 struct Softmax {
   Shape shape;
@@ -116,8 +114,7 @@ void add_softmaxes(BitsRows &rows) {
   add_softmax("masked-softmax.odd-numbers-behind", {.shape = {3, 3, 40}, .most = 29, .fill = odd}, rows);
 }
 
-// ---- layer normalisation
-// ---------------------------------------------------------------------------------------------
+// ---- layer normalisation --------------------------------------------------------------------------------------------
 
 struct Norm {
   Shape shape;
@@ -229,8 +226,7 @@ void add_rms_norms(BitsRows &rows) {
       rows);
 }
 
-// ---- softmax over an axis, activations
-// --------------------------------------------------------------------------------
+// ---- softmax over an axis, activations ------------------------------------------------------------------------------
 
 void add_softmax_over(const std::string &name, const Shape &shape, int32_t axis, BitsRows &rows) {
   for (const bool log : {false, true}) {
@@ -266,8 +262,7 @@ void add_activations(BitsRows &rows) {
   }
 }
 
-// ---- merging
-// ---------------------------------------------------------------------------------------------------------
+// ---- merging --------------------------------------------------------------------------------------------------------
 
 void add_merge(const std::string &name, int64_t parts, int64_t rows_of, int64_t value_dim, const Fill &spoil,
                BitsRows &rows) {
@@ -307,8 +302,7 @@ void add_merges(BitsRows &rows) {
       rows);
 }
 
-// ---- 16 bits
-// -----------------------------------------------------------------------------------------------------------
+// ---- 16 bits --------------------------------------------------------------------------------------------------------
 
 // The same calls on elements of 16 bits, from one type to another too: what comes out, widened.
 void add_typed(const std::string &name, const Shape &shape, fovea_dtype x_type, fovea_dtype out_type, const Call &call,

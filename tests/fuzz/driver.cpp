@@ -111,8 +111,7 @@ void make_calls(uint64_t seed, double seconds) {
   shared->finished = true;
 }
 
-// ---- failures
-// --------------------------------------------------------------------------------------------------------
+// ---- failures -------------------------------------------------------------------------------------------------------
 
 // Whether the calls of these bytes end a process.
 bool fails(const Bytes &bytes, bool quietly) {
@@ -196,8 +195,7 @@ void report_failure(uint64_t seed) {
   fails(small, false);
 }
 
-// ---- what was called
-// -------------------------------------------------------------------------------------------------
+// ---- what was called ------------------------------------------------------------------------------------------------
 
 bool report() {
   const Tally &counts = shared->tally;

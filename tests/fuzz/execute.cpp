@@ -47,8 +47,7 @@ class Execution {
     fail(frame_, text);
   }
 
-  // ---- memory
-  // --------------------------------------------------------------------------------------------------------
+  // ---- memory -------------------------------------------------------------------------------------------------------
 
   bool widens(const Tensor &tensor) const { return variant_.widened && is_narrow(tensor.view.dtype); }
 
@@ -134,8 +133,7 @@ class Execution {
     return place(bytes.data(), sane);
   }
 
-  // ---- arguments
-  // -----------------------------------------------------------------------------------------------------
+  // ---- arguments ----------------------------------------------------------------------------------------------------
 
   Word word_of(const Node &node, size_t argument) {
     Word word;
@@ -266,8 +264,7 @@ class Execution {
     return place(&tensor, sizeof tensor);
   }
 
-  // ---- the call
-  // ------------------------------------------------------------------------------------------------------
+  // ---- the call -----------------------------------------------------------------------------------------------------
 
   void remember() {
     for (std::vector<Kept> *list : {&kept_, &written_}) {
@@ -289,8 +286,7 @@ class Execution {
     if (!(after == mode)) wrong("the floating-point environment is not as it was");
   }
 
-  // ---- what has to hold afterwards
-  // -----------------------------------------------------------------------------------
+  // ---- what has to hold afterwards ----------------------------------------------------------------------------------
 
   static bool same(const Block &block, const std::vector<uint8_t> &bytes) {
     return bytes.empty() || std::memcmp(block.data, bytes.data(), bytes.size()) == 0;
@@ -397,8 +393,7 @@ class Execution {
     }
   }
 
-  // ---- what came out
-  // -------------------------------------------------------------------------------------------------
+  // ---- what came out ------------------------------------------------------------------------------------------------
 
   void collect() {
     const FunctionRow &function = variant_.function != nullptr ? *variant_.function : *frame_.function;

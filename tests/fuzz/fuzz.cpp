@@ -138,8 +138,7 @@ class Interpreter {
     return nullptr;
   }
 
-  // ---- handles
-  // -------------------------------------------------------------------------------------------------------
+  // ---- handles ------------------------------------------------------------------------------------------------------
 
   Handle *make(Choices &choices, int kind, int depth) {
     if (depth > most_depth) return nullptr;
@@ -227,8 +226,7 @@ class Interpreter {
     return nullptr;
   }
 
-  // ---- what a call needs of earlier ones
-  // -------------------------------------------------------------------------------
+  // ---- what a call needs of earlier ones ----------------------------------------------------------------------------
 
   // A function that reads bytes gets those that another wrote.
   void make_bytes(Choices &choices, const FunctionRow &function, int depth) {

@@ -119,8 +119,7 @@ fovea_attention_options options_of(const CallSizes &s, const Tensors &t) {
   return options;
 }
 
-// ---- score functions
-// -------------------------------------------------------------------------------------------------
+// ---- score functions ------------------------------------------------------------------------------------------------
 
 int64_t key_dim_of(const CallSizes &s) {
   return kind_of(s) == FOVEA_SCORE_DOT || kind_of(s) == FOVEA_SCORE_GAUSSIAN ? s.head_dim : s.key_dim;
@@ -161,8 +160,7 @@ Operands scored_operands(const CallSizes &s) {
   return list;
 }
 
-// ---- plans
-// -----------------------------------------------------------------------------------------------------------
+// ---- plans ----------------------------------------------------------------------------------------------------------
 
 struct Destroy {
   void operator()(fovea_plan *plan) const { fovea_plan_destroy(plan); }
@@ -246,8 +244,7 @@ fovea_status attention_planned(const CallSizes &s, const Tensors &t) {
   return status != FOVEA_OK ? status : run_plan(plan, t, true);
 }
 
-// ---- the backward pass
-// -----------------------------------------------------------------------------------------------
+// ---- the backward pass ----------------------------------------------------------------------------------------------
 
 // Gradients have the names of what they belong to, as messages have them: "gradients.bias", "buffers.grad_bias".
 
@@ -314,8 +311,7 @@ fovea_status backward_planned(const CallSizes &s, const Tensors &t) {
   return status != FOVEA_OK ? status : run_plan(plan, t, true);
 }
 
-// ---- prepared keys
-// ---------------------------------------------------------------------------------------------------
+// ---- prepared keys --------------------------------------------------------------------------------------------------
 
 CallSizes with_prepared_kind(CallSizes s) {
   const uint64_t kind = FOVEA_SCORE_BILINEAR + (s.choices >> 2 & 7) % 3;
@@ -349,8 +345,7 @@ fovea_status prepared(const CallSizes &given, const Tensors &t) {
   return status != FOVEA_OK ? status : fovea_prepared_keys_truncate(made, s.keys / 2);
 }
 
-// ---- regression, merging, masked softmax
-// -----------------------------------------------------------------------------
+// ---- regression, merging, masked softmax ----------------------------------------------------------------------------
 
 Operands regression_operands(const CallSizes &s) {
   const bool vectors = s.choice(0);

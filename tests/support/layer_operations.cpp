@@ -11,8 +11,7 @@ struct Destroy {
   void operator()(fovea_packed_matrix *packed) const { fovea_packed_matrix_destroy(packed); }
 };
 
-// ---- matrix products
-// -------------------------------------------------------------------------------------------------
+// ---- matrix products ------------------------------------------------------------------------------------------------
 
 Operands matmul_operands(const CallSizes &s) {
   const bool rank3 = s.choice(0);
@@ -79,8 +78,7 @@ fovea_status linear(const CallSizes &s, const Tensors &t) {
   return fovea_linear(s.context, t[0], made, t[2], &options);
 }
 
-// ---- elementwise, positions, norms
-// -----------------------------------------------------------------------------------
+// ---- elementwise, positions, norms ----------------------------------------------------------------------------------
 
 // Which takes F16 and BF16, too.
 Operand narrow(Operand operand) {
@@ -236,8 +234,7 @@ fovea_status rms_norm(const CallSizes &s, const Tensors &t) {
   return fovea_rms_norm(s.context, t[0], t[1], &options);
 }
 
-// ---- backward passes
-// -------------------------------------------------------------------------------------------------
+// ---- backward passes ------------------------------------------------------------------------------------------------
 
 // Gradients have the names that messages have for them.
 
@@ -353,8 +350,7 @@ fovea_status merge_backward(const CallSizes &s, const Tensors &t) {
   return fovea_merge_states_backward(s.context, t[0], t[1], &gradients);
 }
 
-// ---- numbers of 8 and of 4 bits
-// ---------------------------------------------------------------------------------------
+// ---- numbers of 8 and of 4 bits -------------------------------------------------------------------------------------
 
 // Rows of floats, and as numbers of 8 bits or of 4 with scales.
 struct ScaledShapes {

@@ -12,8 +12,7 @@ struct Destroy {
   void operator()(fovea_schedule *schedule) const { fovea_schedule_destroy(schedule); }
 };
 
-// ---- pools and schedules
-// ---------------------------------------------------------------------------------------------
+// ---- pools and schedules --------------------------------------------------------------------------------------------
 
 fovea_tensor numbers(const int64_t *values, int64_t count) {
   return fovea_tensor_contiguous(values, FOVEA_I64, 1, &count);
@@ -125,8 +124,7 @@ fovea_status schedule(const CallSizes &s, const Tensors &t) {
   return status == FOVEA_OK ? pass_around(s, pool, both.numbers_of_them[1]) : status;
 }
 
-// ---- multi-head attention
-// --------------------------------------------------------------------------------------------
+// ---- multi-head attention -------------------------------------------------------------------------------------------
 
 enum { kQuery, kKey, kValue, kOut, kLens, kPositions, kWq, kWk, kWv, kWo, kBq, kBo, kSigmas };
 

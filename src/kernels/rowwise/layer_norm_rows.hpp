@@ -117,8 +117,7 @@ FOVEA_INLINE void norm_rows_of(const NormRows &rows) {
   norm_rows_with<Residual, CachedPass>(rows);
 }
 
-// ---- rows of 16 bits throughout
-// --------------------------------------------------------------------------------------
+// ---- rows of 16 bits throughout -------------------------------------------------------------------------------------
 
 #if defined(__AVX2__)
 
@@ -239,8 +238,7 @@ FOVEA_NOINLINE void norm_rows_of_pairs(const NormRows &rows) {
 }
 #endif
 
-// ---- which way
-// -------------------------------------------------------------------------------------------------------
+// ---- which way ------------------------------------------------------------------------------------------------------
 
 // False where rows are not of one type throughout.
 FOVEA_INLINE bool normed_in_one_type(const NormRows &rows) {

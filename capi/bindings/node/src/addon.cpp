@@ -245,8 +245,7 @@ napi_value close(napi_env env, napi_callback_info info) {
   return undefined(env);
 }
 
-// ---- what handles tell of themselves
-// ---------------------------------------------------------------------------------
+// ---- what handles tell of themselves --------------------------------------------------------------------------------
 
 napi_value number(napi_env env, double value) {
   napi_value made;
