@@ -4,11 +4,10 @@
 // same name with the prefix fovea_. Here is only what differs.
 //
 // Tensors   A Tensor<float> may be written, a Tensor<const float> only read; the first converts to the second. Elements
-// of
-//           16 bits are Float16, Bfloat16 or the compiler's own std::float16_t, std::bfloat16_t, _Float16 and __bf16; of 8
-//           bits, with scales, std::int8_t; two of 4 bits, with scales, a std::byte. A vector, array or span stands for a
-//           tensor of rank 1. A tensor made without arguments is "none": what an optional argument is unless set. Sizes and
-//           strides are checked against the range they are laid over.
+//           of 16 bits are Float16, Bfloat16 or the compiler's own std::float16_t, std::bfloat16_t, _Float16 and
+//           __bf16; of 8 bits, with scales, std::int8_t; two of 4 bits, with scales, a std::byte. A vector, array or
+//           span stands for a tensor of rank 1. A tensor made without arguments is "none": what an optional argument is
+//           unless set. Sizes and strides are checked against the range they are laid over.
 // Errors    A status other than FOVEA_OK becomes an Error: its what() is fovea_last_error(), its status() the number.
 // Owners    Context, Plan, PackedMatrix and the others can be moved, not copied. What was moved from holds nothing:
 //           a Context is then the default one, and calls that need one of the others throw FOVEA_NULL_POINTER.
