@@ -1,7 +1,7 @@
 // What kernels/shared_rows.hpp declares.
 #include "isa/unit.hpp"
-#include "kernels/attention/scaled_rows.hpp"
 #include "kernels/products/float_rows.hpp"
+#include "kernels/scaled_rows.hpp"
 #include "kernels/transpose.hpp"
 
 namespace fovea::FOVEA_ISA {

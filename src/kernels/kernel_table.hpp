@@ -20,7 +20,7 @@ struct ElementRun {
   int64_t count;
 };
 
-// A row as numbers with a scale for each group of features (attention/scaled_rows.hpp), and as what they stand for.
+// A row as numbers with a scale for each group of features (kernels/scaled_rows.hpp), and as what they stand for.
 struct ScaledRow {
   void *numbers;
   Dtype numbers_dtype;  // i8, or u8: two numbers of 4 bits a byte

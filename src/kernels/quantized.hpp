@@ -2,7 +2,7 @@
 // the least and the largest, and how far all of them are from the least, divided by what makes that 15.
 #pragma once
 
-#include "kernels/attention/scaled_rows.hpp"
+#include "kernels/scaled_rows.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {

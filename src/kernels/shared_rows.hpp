@@ -33,7 +33,7 @@ void narrow_row(const float *from, int64_t dim, void *to, Dtype dtype);
 bool rows_are_finite(const void *from, Dtype dtype, int64_t stride, int64_t count, int64_t dim);
 
 // Features [feature, feature + width) of all rows as elements of `dtype`, rows to_stride apart
-// (attention/scaled_rows.hpp).
+// (kernels/scaled_rows.hpp).
 void scale_rows_of(const ScaledRows &from, int64_t feature, int64_t width, void *to, Dtype dtype, int64_t to_stride);
 
 // Copies of a product's rows as floats, a row's `depth` of them after the other's.

@@ -26,7 +26,7 @@ struct RowRun {
 };
 
 // Scales of rows of numbers. Of 8 bits (i8): feature d of a row stands for its number times scale d / features of the
-// row. Of 4 bits (u8, two features a byte, attention/scaled_rows.hpp): pairs, of a scale and the number that 0 stands
+// row. Of 4 bits (u8, two features a byte, kernels/scaled_rows.hpp): pairs, of a scale and the number that 0 stands
 // for.
 struct RowScales {
   const Float16 *data = nullptr;

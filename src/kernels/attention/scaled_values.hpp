@@ -1,5 +1,5 @@
 // Values of numbers with scales, in whole blocks of 32 features that each have one scale: a register's worth at a time
-// made floats, with the very bits that rows of floats would have (attention/scaled_rows.hpp).
+// made floats, with the very bits that rows of floats would have (kernels/scaled_rows.hpp).
 #pragma once
 
 #include "beyond_xsimd/bytes.hpp"

@@ -14,7 +14,7 @@
 // Rows of numbers with scales, of 8 bits or of 4, are read where they lie by kernels of bytes, which take 8, and by few
 // rows of queries where a row is whole blocks (in_blocks): registers make floats of them there (scaled_values.hpp,
 // feature_rows.hpp). For all others they become rows of `dtype` in scratch, a tile for many rows of queries, a piece of
-// a tile for few (scaled_rows.hpp).
+// a tile for few (kernels/scaled_rows.hpp).
 #pragma once
 
 #include "kernels/attention/problem.hpp"

@@ -16,9 +16,9 @@
 // division for each number instead of each group would take longer than all the rest.
 #pragma once
 
-#include "kernels/attention/scaled_rows.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/quantized.hpp"
+#include "kernels/scaled_rows.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
