@@ -200,7 +200,9 @@ Buffer normals(int64_t count, fovea_dtype dtype) {
   const size_t size = element_bytes(dtype);
   Buffer buffer(static_cast<size_t>(count) * size);
   auto *bytes = static_cast<char *>(buffer.data());
-  uint32_t state = 2463534242u;  // xorshift32 (Marsaglia 2003); the sum of its four bytes is close to normal
+  static uint32_t seed = 2463534242u;  // each buffer has numbers of its own: a query is not its key, nor its weight
+  seed += 2654435770u;
+  uint32_t state = seed;  // xorshift32 (Marsaglia 2003); the sum of its four bytes is close to normal
   for (int64_t i = 0; i < std::min(count, period); ++i) {
     state ^= state << 13;
     state ^= state >> 17;

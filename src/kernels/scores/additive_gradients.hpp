@@ -10,7 +10,9 @@
 #pragma once
 
 #include "kernels/attention/many_rows.hpp"
+#include "kernels/pieces.hpp"
 #include "kernels/scores/additive_slopes.hpp"
+#include "kernels/transpose.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -29,6 +31,7 @@ struct AdditiveGradients {
   const float *rows = nullptr;          // as they are kept
   const float *exponentials = nullptr;  // tangents turned into them
   alignas(64) float vector_sums[chunk * lanes];
+  alignas(64) float key_lanes[block * chunk * lanes];  // of a block: the sums of each key and unit, not yet over lanes
 
   FOVEA_INLINE AdditiveGradients(const Job &its, const AdditiveUnits &kept) : job(its), units(kept) {
     for (int64_t r = 0; r < job.score.table.count; ++r) {
@@ -93,25 +96,26 @@ struct AdditiveGradients {
     }
     const bool whole = count == block;
     if (whole && tangents && !exponential_rows && !direct_rows) {
-      pass_block<true>(j, count, [&](int64_t i, int64_t v, int y) FOVEA_INLINE_BODY {
-        return slope_of_tangents(load(rows + i * tile_rows + v * lanes), splat(kept[y][i]));
+      pass_block<true>(j, count, [rows = rows, kept](int64_t at, int64_t i, int y) FOVEA_INLINE_BODY {
+        return slope_of_tangents(load(rows + at), splat(kept[y][i]));
       });
     } else if (whole && exponentials_only && !direct_rows) {
-      pass_block<true>(j, count, [&](int64_t i, int64_t v, int y) FOVEA_INLINE_BODY {
-        return slope_of_exponentials(load(exponentials + i * tile_rows + v * lanes), splat(as_exponentials[y][i]));
-      });
+      pass_block<true>(j, count,
+                       [rows = exponentials, as_exponentials](int64_t at, int64_t i, int y) FOVEA_INLINE_BODY {
+                         return slope_of_exponentials(load(rows + at), splat(as_exponentials[y][i]));
+                       });
     } else {
-      pass_block<false>(j, count, [&](int64_t i, int64_t v, int y) FOVEA_INLINE_BODY {
-        return slope(i, v, kept[y][i], as_exponentials[y][i], job.score.key_scalar(j + y));
+      pass_block<false>(j, count, [&](int64_t at, int64_t i, int y) FOVEA_INLINE_BODY {
+        return slope(at, kept[y][i], as_exponentials[y][i], job.score.key_scalar(j + y));
       });
     }
   }
 
   // Each row in the form that it and the key ask for.
-  FOVEA_NOINLINE UnitSlope slope(int64_t i, int64_t v, float kept, float as_exponential, float key_reach) const {
-    const Float reach = load(units.reach + v * lanes);
-    const Float row = load(rows + i * tile_rows + v * lanes);
-    const Float row_as_exponential = load(exponentials + i * tile_rows + v * lanes);
+  FOVEA_NOINLINE UnitSlope slope(int64_t at, float kept, float as_exponential, float key_reach) const {
+    const Float reach = load(units.reach + at % tile_rows);
+    const Float row = load(rows + at);
+    const Float row_as_exponential = load(exponentials + at);
     const Mask row_is_exponential = reach <= splat(largest_reach);
     const bool key_is_exponential = key_reach <= largest_reach;
     UnitSlope slope = slope_of_exponentials(row_as_exponential, splat(as_exponential));
@@ -133,11 +137,12 @@ struct AdditiveGradients {
     return {choose(mask, a.tanh, b.tanh), choose(mask, a.quarter, b.quarter)};
   }
 
-  // slope(unit of the chunk, register of rows, key of the block) for `count` keys from j on; whole: for `block`.
+  // slope(place of a register of rows, unit of the chunk, key of the block) for `count` keys from j on; whole: for
+  // `block`.
   template <bool whole, class Slope>
-  FOVEA_NOINLINE void pass_block(int64_t j, int64_t count, const Slope &slope) {
+  FOVEA_NOINLINE void pass_block(int64_t j, int64_t count, const Slope slope) {
     const float *grads = job.score.tile.scores + j * tile_rows;
-    const int64_t vectors = job.score.tile.vectors;
+    const int64_t row_end = job.score.tile.vectors * lanes;
     float *query_sums = job.query_sums == nullptr ? nullptr : job.query_sums + first_unit * tile_rows;
     const float *weight = job.score.problem.score.vector + first_unit;
     for (int64_t i = 0; i < unit_count; ++i) {
@@ -145,27 +150,50 @@ struct AdditiveGradients {
       Float key_sum[block];
       unroll<block>([&](auto y) FOVEA_INLINE_BODY { key_sum[y] = zero(); });
       Float vector_sum = load(vector_sums + i * lanes);
-      for (int64_t v = 0; v < vectors; ++v) {
+      for (int64_t r = 0; r < row_end; r += lanes) {
         Float query_sum = zero();
         unroll<block>([&](auto y) FOVEA_INLINE_BODY {
           if (!whole && y >= count) return;
-          const Float grad = load(grads + y * tile_rows + v * lanes);
-          const UnitSlope its = slope(i, v, y);
+          const Float grad = load(grads + y * tile_rows + r);
+          const UnitSlope its = slope(i * tile_rows + r, i, y);
           query_sum = multiply_add(grad, its.quarter, query_sum);
           key_sum[y] = multiply_add(grad, its.quarter, key_sum[y]);
           vector_sum = multiply_add(grad, its.tanh, vector_sum);
         });
         if (query_sums == nullptr) continue;
-        float *to = query_sums + i * tile_rows + v * lanes;
+        float *to = query_sums + i * tile_rows + r;
         store(to, multiply_add(query_sum, factor, load(to)));
       }
       store(vector_sums + i * lanes, vector_sum);
-      if (job.key_sums == nullptr) continue;
-      unroll<block>([&](auto y) FOVEA_INLINE_BODY {
-        if (!whole && y >= count) return;
-        job.key_sums[(j + y) * job.stride + first_unit + i] += 4.0f * weight[i] * horizontal_sum(key_sum[y]);
-      });
+      unroll<block>([&](auto y) FOVEA_INLINE_BODY { store(key_lanes + (y * chunk + i) * lanes, key_sum[y]); });
     }
+    for (int64_t y = 0; y < count && job.key_sums != nullptr; ++y) add_key_sums(j + y, key_lanes + y * chunk * lanes);
+  }
+
+  // Sums of the lanes of each of the chunk's units, times 4 v.
+  FOVEA_NOINLINE void add_key_sums(int64_t j, const float *sums) const {
+    const float *weight = job.score.problem.score.vector + first_unit;
+    float *to = job.key_sums + j * job.stride + first_unit;
+    for (int64_t i = 0; i < unit_count; i += lanes) {
+      const int64_t present = min_of(lanes, unit_count - i);
+      Square square;
+      unroll<lanes>([&](auto k)
+                        FOVEA_INLINE_BODY { square.row[k] = k < present ? load(sums + (i + k) * lanes) : zero(); });
+      const Float sum = splat(4.0f) * load_up_to(weight + i, present) * horizontal_sums(square);
+      store_up_to(to + i, load_up_to(to + i, present) + sum, present);
+    }
+  }
+
+  // Lane i of the result is horizontal_sum(square.row[i]), of these bits.
+  FOVEA_INLINE static Float horizontal_sums(Square &square) {
+    transpose(square);
+    Float sum[4];
+    unroll<4>([&](auto i) FOVEA_INLINE_BODY {
+      sum[i] = square.row[i];
+      if constexpr (lanes >= 8) sum[i] = sum[i] + square.row[i + 4];
+      if constexpr (lanes == 16) sum[i] = sum[i] + (square.row[i + 8] + square.row[i + 12]);
+    });
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
 };
 
