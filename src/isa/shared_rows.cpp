@@ -1,5 +1,6 @@
 // What kernels/shared_rows.hpp declares.
 #include "isa/unit.hpp"
+#include "kernels/attention/bias_and_mask.hpp"
 #include "kernels/products/float_rows.hpp"
 #include "kernels/scaled_rows.hpp"
 #include "kernels/transpose.hpp"
@@ -70,6 +71,10 @@ void scale_rows_of(const ScaledRows &from, int64_t feature, int64_t width, void 
   const Features features(from, feature, width);
   if (from.dtype == Dtype::u8) return scale_rows_as<uint8_t>(from, features, to, dtype, to_stride);
   scale_rows_as<int8_t>(from, features, to, dtype, to_stride);
+}
+
+void add_bias_and_mask(const MaskedScores &tile) {
+  with_element(tile.bias_dtype, [&]<class T>(T) FOVEA_INLINE_BODY { add_addends<typename T::Element>(tile); });
 }
 
 void copy_float_rows(const MatmulRows &rows) {

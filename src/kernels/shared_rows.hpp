@@ -18,6 +18,18 @@ struct ScaledRows {
   int64_t count;
 };
 
+// Scores of keys [key, key + keys) and some rows, [key][row], and each row's bias and boolean mask (from key 0; null:
+// none).
+struct MaskedScores {
+  float *scores;
+  int64_t stride;  // in floats, from key to key
+  int64_t key, keys;
+  int64_t rows;
+  const void *const *bias;
+  const uint8_t *const *mask;
+  Dtype bias_dtype;
+};
+
 struct MatmulRows;
 
 namespace FOVEA_SHARED_ISA {
@@ -35,6 +47,9 @@ bool rows_are_finite(const void *from, Dtype dtype, int64_t stride, int64_t coun
 // Features [feature, feature + width) of all rows as elements of `dtype`, rows to_stride apart
 // (kernels/scaled_rows.hpp).
 void scale_rows_of(const ScaledRows &from, int64_t feature, int64_t width, void *to, Dtype dtype, int64_t to_stride);
+
+// Scores plus bias, or -infinity where masked (kernels/attention/bias_and_mask.hpp).
+void add_bias_and_mask(const MaskedScores &tile);
 
 // Copies of a product's rows as floats, a row's `depth` of them after the other's.
 void copy_float_rows(const MatmulRows &rows);

@@ -4,6 +4,7 @@
 
 #include "beyond_xsimd/bytes.hpp"
 #include "kernels/attention/few_rows.hpp"
+#include "kernels/transpose.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {

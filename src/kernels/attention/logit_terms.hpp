@@ -7,7 +7,7 @@
 
 #include "kernels/attention/row_table.hpp"
 #include "kernels/math/tanh.hpp"
-#include "kernels/transpose.hpp"
+#include "kernels/shared_rows.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -85,41 +85,6 @@ FOVEA_INLINE void apply_leave_one_out(const ScoreTile &tile, const RowTable<rows
   });
 }
 
-// Bias and boolean mask of `width` keys from `key` on, one row, as one addend: -infinity where masked.
-template <class Element>
-FOVEA_INLINE Float addend(const void *bias, const uint8_t *mask, int64_t key, int64_t width) {
-  Float sum = bias == nullptr ? zero() : load_partial(static_cast<const Element *>(bias) + key, width);
-  if (mask != nullptr) {
-    alignas(64) float masked[lanes] = {};
-    for (int64_t i = 0; i < width; ++i) masked[i] = mask[key + i] != 0 ? 0.0f : 1.0f;
-    sum = choose(Float::load_aligned(masked) == zero(), sum, minus_infinity());
-  }
-  return sum;
-}
-
-// Bias and mask lie row by row and scores key by key, so each square of lanes x lanes is transposed on the way. A score
-// whose addend is -infinity is replaced, not added to: NaN in a masked key must not survive.
-template <class Element, int64_t rows>
-FOVEA_NOINLINE void apply_bias_and_mask(const ScoreTile &tile, const RowTable<rows> &table) {
-  Square square;
-  for (int64_t r = 0; r < table.count; r += lanes) {
-    for (int64_t j = 0; j < tile.keys; j += lanes) {
-      const int64_t width = min_of(lanes, tile.keys - j);
-      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
-        const bool present = r + i < table.count;
-        square.row[i] = present ? addend<Element>(table.bias[r + i], table.mask[r + i], tile.key + j, width) : zero();
-      });
-      transpose(square);
-      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
-        if (i >= width) return;
-        float *at = tile.scores + (j + i) * tile.stride + r;
-        const Float &sum = square.row[i];
-        store(at, choose(sum == minus_infinity(), minus_infinity(), load(at) + sum));
-      });
-    }
-  }
-}
-
 // The smallest range among `keys` keys from `key` on that holds all keys which the boolean mask lets some row attend,
 // counted from the first.
 template <int64_t rows>
@@ -175,8 +140,14 @@ FOVEA_NOINLINE void to_logits(const ScoreTile &tile, const RowTable<rows> &table
   if (problem.logits.softcap != 0.0f) apply_softcap(tile, problem.logits.softcap);
   if (problem.logits.alibi_slopes != nullptr) apply_alibi(tile, table);
   if (problem.logits.bias != nullptr || problem.pattern.mask != nullptr) {
-    with_element(problem.logits.bias_dtype,
-                 [&]<class T>(T) FOVEA_INLINE_BODY { apply_bias_and_mask<typename T::Element>(tile, table); });
+    add_bias_and_mask({.scores = tile.scores,
+                       .stride = tile.stride,
+                       .key = tile.key,
+                       .keys = tile.keys,
+                       .rows = table.count,
+                       .bias = table.bias,
+                       .mask = table.mask,
+                       .bias_dtype = problem.logits.bias_dtype});
   }
   if (problem.pattern.leave_one_out) apply_leave_one_out(tile, table);
   if (tile.vector_any != nullptr) apply_ranges(tile, table);

@@ -8,6 +8,7 @@
 #endif
 #include "kernels/attention/few_rows.hpp"
 #include "kernels/scores/additive_units.hpp"
+#include "kernels/transpose.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
