@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "reference.hpp"
 #include "sums.hpp"
@@ -16,6 +17,10 @@ namespace {
 // they are. The largest is that of a key which is not dropped: a sink or a dropped key may hold all but 1e-20 of the
 // weight, and the output is made of the rest.
 constexpr float kLeastWeight = 0x1p-24f;
+
+// What judges float32 is known in float64.
+template <typename Real>
+constexpr bool kJudges = std::is_same_v<Real, double>;
 
 template <typename Real>
 constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
@@ -61,6 +66,11 @@ struct RowWeights {
   std::vector<Real> factors = std::vector<Real>(weights.size(), 1);  // [K]: dropout's
   double score_allowance = 0;
   double score_size = 0;
+
+  std::vector<int64_t> keys = {};  // those that are read
+  std::vector<Real> kept = {};     // [K]: weights after dropout
+  Real rest = 0;                   // what the weights of the keys leave to the sink
+  bool all_nan = false;
 };
 
 template <typename Real>
@@ -122,41 +132,100 @@ RowWeights<Real> row_weights(const AttentionInputs &in, const RawScores<Real> &r
   return result;
 }
 
-// A weight that is dropped is 0, even if it was NaN.
 template <typename Real>
-Real weight_after_dropout(const RowWeights<Real> &row, int64_t j) {
-  return row.factors[j] == 0 ? 0 : row.weights[j] * row.factors[j];
+RowWeights<Real> finished_row(const AttentionInputs &in, const RawScores<Real> &raw, Row at, Real &largest_score) {
+  bool empty = false;
+  RowWeights<Real> row = row_weights<Real>(in, raw, at, largest_score, empty);
+  row.all_nan = empty && in.empty_rows == EmptyRows::kNan;
+  for (int64_t j = 0; j < in.key_len; ++j) {
+    if (row.read[j]) row.keys.push_back(j);
+    // A weight that is dropped is 0, even if it was NaN.
+    row.kept.push_back(row.factors[j] == 0 ? 0 : row.weights[j] * row.factors[j]);
+  }
+  const Real of_keys = sum_of<Real>(in.order, 0, static_cast<int64_t>(row.keys.size()),
+                                    [&](int64_t n) { return row.weights[row.keys[n]]; });
+  row.rest = std::max(1 - of_keys, Real(0));
+  return row;
+}
+
+// Some features of a value, computed with beside each other: the sum of one does not wait for another's.
+template <typename Real>
+struct Features {
+  static constexpr int64_t kCount = 8;
+  Real at[kCount] = {};
+
+  Features &operator+=(const Features &other) { return *this = *this + other; }
+  friend Features operator+(const Features &a, const Features &b) {
+    return each([&](int64_t c) { return a.at[c] + b.at[c]; });
+  }
+  friend Features operator-(const Features &a, const Features &b) {
+    return each([&](int64_t c) { return a.at[c] - b.at[c]; });
+  }
+  friend Features operator*(Real factor, const Features &a) {
+    return each([&](int64_t c) { return factor * a.at[c]; });
+  }
+  friend Features abs(const Features &a) {
+    return each([&](int64_t c) { return std::abs(a.at[c]); });
+  }
+
+ private:
+  template <typename Make>
+  static Features each(const Make &make) {
+    Features made;
+    for (int64_t c = 0; c < kCount; ++c) made.at[c] = make(c);
+    return made;
+  }
+};
+
+// Some features of all values of a head, from `first` on, zeros behind the last: [K].
+template <typename Real>
+std::vector<Features<Real>> features_of_values(const AttentionInputs &in, int64_t b, int64_t h, int64_t first) {
+  const int64_t kv_head = h / (in.heads / in.kv_heads);
+  const float *values = in.value.data() + (b * in.kv_heads + kv_head) * in.key_len * in.value_dim + first;
+  const int64_t count = std::min(Features<Real>::kCount, in.value_dim - first);
+  std::vector<Features<Real>> some(in.key_len);
+  for (int64_t j = 0; j < in.key_len; ++j) {
+    for (int64_t c = 0; c < count; ++c) some[j].at[c] = Real(values[j * in.value_dim + c]);
+  }
+  return some;
+}
+
+// A row of the output and what judges it, of some features; at: where the first of them stands.
+template <typename Real>
+void set_values(const AttentionInputs &in, const std::vector<Features<Real>> &values, const RowWeights<Real> &row,
+                int64_t at, int64_t features, AttentionOutputs<Real> &outputs) {
+  using Some = Features<Real>;
+  const auto over_keys = [&](const auto &term) {
+    return sum_of<Some>(in.order, 0, static_cast<int64_t>(row.keys.size()), [&](int64_t n) {
+      const int64_t j = row.keys[n];
+      return term(j, values[j]);
+    });
+  };
+  const Some sum = over_keys([&](int64_t j, const Some &value) { return row.kept[j] * value; });
+  for (int64_t c = 0; c < features; ++c) {
+    outputs.out[at + c] = row.all_nan ? std::numeric_limits<Real>::quiet_NaN() : sum.at[c];
+  }
+  if constexpr (kJudges<Real>) {
+    const Some magnitude = over_keys([&](int64_t j, const Some &value) { return row.kept[j] * abs(value); });
+    const Some deviation =
+        over_keys([&](int64_t j, const Some &value) { return row.weights[j] * abs(row.factors[j] * value - sum); });
+    for (int64_t c = 0; c < features; ++c) {
+      outputs.weighted_magnitude[at + c] = magnitude.at[c];
+      outputs.deviation[at + c] = row.rest * std::abs(sum.at[c]) + deviation.at[c];
+    }
+  }
 }
 
 template <typename Real>
-void append_row(const AttentionInputs &in, Row row, const RowWeights<Real> &weights, bool nan_row,
-                AttentionOutputs<Real> &outputs) {
-  const int64_t kv_head = row.h / (in.heads / in.kv_heads);
-  const float *values = in.value.data() + (row.b * in.kv_heads + kv_head) * in.key_len * in.value_dim;
-  std::vector<int64_t> read;
+void append_weights(const AttentionInputs &in, Row at, const RowWeights<Real> &row, AttentionOutputs<Real> &outputs) {
+  outputs.log_sum_exp.push_back(row.log_sum_exp);
+  outputs.score_allowance.push_back(row.score_allowance);
+  outputs.score_size.push_back(row.score_size);
+  outputs.softmax.insert(outputs.softmax.end(), row.weights.begin(), row.weights.end());
+  outputs.weights.insert(outputs.weights.end(), row.kept.begin(), row.kept.end());
   for (int64_t j = 0; j < in.key_len; ++j) {
-    if (weights.read[j]) read.push_back(j);
+    outputs.average_weights[(at.b * in.query_len + at.i) * in.key_len + j] += row.kept[j] / Real(in.heads);
   }
-  const auto over_keys = [&](const auto &term) {
-    return sum_of<Real>(in.order, 0, static_cast<int64_t>(read.size()), [&](int64_t n) { return term(read[n]); });
-  };
-  const Real weight = over_keys([&](int64_t j) { return weights.weights[j]; });
-  for (int64_t d = 0; d < in.value_dim; ++d) {
-    const auto value = [&](int64_t j) { return Real(values[j * in.value_dim + d]); };
-    const Real sum = over_keys([&](int64_t j) { return weight_after_dropout(weights, j) * value(j); });
-    const Real magnitude = over_keys([&](int64_t j) { return weight_after_dropout(weights, j) * std::abs(value(j)); });
-    const Real deviation = std::max(1 - weight, Real(0)) * std::abs(sum) + over_keys([&](int64_t j) {
-                             return weights.weights[j] * std::abs(weights.factors[j] * value(j) - sum);
-                           });
-    outputs.out.push_back(nan_row ? std::numeric_limits<Real>::quiet_NaN() : sum);
-    outputs.weighted_magnitude.push_back(magnitude);
-    outputs.deviation.push_back(deviation);
-  }
-  outputs.log_sum_exp.push_back(weights.log_sum_exp);
-  outputs.score_allowance.push_back(weights.score_allowance);
-  outputs.score_size.push_back(weights.score_size);
-  outputs.softmax.insert(outputs.softmax.end(), weights.weights.begin(), weights.weights.end());
-  for (int64_t j = 0; j < in.key_len; ++j) outputs.weights.push_back(weight_after_dropout(weights, j));
 }
 
 }  // namespace
@@ -180,19 +249,25 @@ std::vector<bool> attended_keys(const AttentionInputs &in, int64_t b, int64_t h,
 }
 
 template <typename Real>
-AttentionOutputs<Real> attention(const AttentionInputs &in) {
+AttentionOutputs<Real> attention(const AttentionInputs &in, const RawScores<Real> &raw) {
   AttentionOutputs<Real> outputs;
-  const RawScores<Real> raw = raw_scores<Real>(in);
   outputs.average_weights.assign(in.batch * in.query_len * in.key_len, 0);
+  for (std::vector<Real> *rows : {&outputs.out, &outputs.weighted_magnitude, &outputs.deviation}) {
+    rows->resize(in.batch * in.heads * in.query_len * in.value_dim);
+  }
   for (int64_t b = 0; b < in.batch; ++b) {
     for (int64_t h = 0; h < in.heads; ++h) {
+      std::vector<RowWeights<Real>> rows;
       for (int64_t i = 0; i < in.query_len; ++i) {
-        bool empty = false;
-        const RowWeights<Real> row = row_weights<Real>(in, raw, {b, h, i}, outputs.largest_score, empty);
-        append_row(in, {b, h, i}, row, empty && in.empty_rows == EmptyRows::kNan, outputs);
-        for (int64_t j = 0; j < in.key_len; ++j) {
-          outputs.average_weights[(b * in.query_len + i) * in.key_len + j] +=
-              weight_after_dropout(row, j) / Real(in.heads);
+        rows.push_back(finished_row<Real>(in, raw, {b, h, i}, outputs.largest_score));
+        append_weights(in, {b, h, i}, rows.back(), outputs);
+      }
+      for (int64_t first = 0; first < in.value_dim; first += Features<Real>::kCount) {
+        const std::vector<Features<Real>> values = features_of_values<Real>(in, b, h, first);
+        const int64_t count = std::min(Features<Real>::kCount, in.value_dim - first);
+        for (int64_t i = 0; i < in.query_len; ++i) {
+          const int64_t at = ((b * in.heads + h) * in.query_len + i) * in.value_dim + first;
+          set_values(in, values, rows[i], at, count, outputs);
         }
       }
     }
@@ -200,6 +275,13 @@ AttentionOutputs<Real> attention(const AttentionInputs &in) {
   return outputs;
 }
 
+template <typename Real>
+AttentionOutputs<Real> attention(const AttentionInputs &in) {
+  return attention(in, raw_scores<Real>(in));
+}
+
+template AttentionOutputs<float> attention<float>(const AttentionInputs &, const RawScores<float> &);
+template AttentionOutputs<double> attention<double>(const AttentionInputs &, const RawScores<double> &);
 template AttentionOutputs<float> attention<float>(const AttentionInputs &);
 template AttentionOutputs<double> attention<double>(const AttentionInputs &);
 

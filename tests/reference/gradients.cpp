@@ -23,7 +23,8 @@ template <typename Real>
 class Pass {
  public:
   Pass(const AttentionInputs &in, const OutputGradients &given)
-      : in_(in), given_(given), forward_(attention<Real>(in)), raw_(raw_scores<Real>(in)) {
+      : in_(in), given_(given), raw_(raw_scores<Real>(in)), forward_(attention(in, raw_)) {
+    result_.largest_score = forward_.largest_score;
     result_.query.clear(in.query.size());
     result_.key.clear(in.key.size());
     result_.value.clear(in.value.size());
@@ -89,9 +90,10 @@ class Pass {
       if (attended[j] && !(logit(b, h, i, j) == -kInfinity)) keys.push_back(j);
     }
     if (keys.empty() && !in_.sinks) return;
+    std::vector<Real> softmax(in_.key_len, 0);
     for (const int64_t j : keys) {
-      const Real p = std::exp(logit(b, h, i, j) - lse);
-      const Real term = p * factor(j) * grad_weight(b, h, i, j);
+      softmax[j] = std::exp(logit(b, h, i, j) - lse);
+      const Real term = softmax[j] * factor(j) * grad_weight(b, h, i, j);
       mean += term;
       mean_size += std::abs(double(term));
     }
@@ -102,8 +104,7 @@ class Pass {
     }
     for (const int64_t j : keys) {
       const float *v = in_.value.data() + (kv_head * in_.key_len + j) * in_.value_dim;
-      const Real p = std::exp(logit(b, h, i, j) - lse);
-      const Real kept = factor(j);
+      const Real p = softmax[j], kept = factor(j);
       Real dp = kept * grad_weight(b, h, i, j);
       double size = std::abs(double(dp)) + mean_size + std::abs(double(grad_lse));
       for (int64_t d = 0; d < in_.value_dim; ++d) {
@@ -176,17 +177,52 @@ class Pass {
     }
   }
 
+  // The weights of an additive or concat score, a row for each unit, and where a row begins in them.
+  struct Units {
+    const std::vector<float> &weight;
+    Gradient<Real> &gradient;
+    int64_t width, first, dim;
+
+    const float *row(int64_t u) const { return weight.data() + at(u); }
+    int64_t at(int64_t u) const { return u * width + first; }
+
+    // What x [rows,dim] adds to the argument of each unit: [rows,h].
+    std::vector<Real> project(const std::vector<float> &x, int64_t hidden) const {
+      std::vector<Real> projected;
+      for (const float *from = x.data(); from != x.data() + x.size(); from += dim) {
+        for (int64_t u = 0; u < hidden; ++u) {
+          Real sum = 0;
+          for (int64_t d = 0; d < dim; ++d) sum += Real(row(u)[d]) * Real(from[d]);
+          projected.push_back(sum);
+        }
+      }
+      return projected;
+    }
+  };
+  Units query_units() {
+    if (in_.score.kind != ScoreKind::kConcat) {
+      return {in_.score.query_weight, result_.query_weight, in_.query_dim, 0, in_.query_dim};
+    }
+    return {in_.score.weight, result_.weight, in_.query_dim + in_.key_dim, 0, in_.query_dim};
+  }
+  Units key_units() {
+    if (in_.score.kind != ScoreKind::kConcat) {
+      return {in_.score.key_weight, result_.key_weight, in_.key_dim, 0, in_.key_dim};
+    }
+    return {in_.score.weight, result_.weight, in_.query_dim + in_.key_dim, in_.query_dim, in_.key_dim};
+  }
+
   void pass_units(const Pair &pair, const float *q, const float *k, Real da, double size) {
     const Score &score = in_.score;
-    const bool concat = score.kind == ScoreKind::kConcat;
-    const int64_t width = concat ? in_.query_dim + in_.key_dim : in_.query_dim;
-    const std::vector<float> &query_weight = concat ? score.weight : score.query_weight;
-    const std::vector<float> &key_weight = concat ? score.weight : score.key_weight;
-    const int64_t key_width = concat ? width : in_.key_dim, key_first = concat ? in_.query_dim : 0;
-    for (size_t u = 0; u < score.score_vector.size(); ++u) {
-      Real x = score.bias.empty() ? Real(0) : Real(score.bias[u]);
-      for (int64_t d = 0; d < in_.query_dim; ++d) x += Real(query_weight[u * width + d]) * Real(q[d]);
-      for (int64_t d = 0; d < in_.key_dim; ++d) x += Real(key_weight[u * key_width + key_first + d]) * Real(k[d]);
+    const int64_t hidden = static_cast<int64_t>(score.score_vector.size());
+    const Units of_query = query_units(), of_key = key_units();
+    if (projected_queries_.empty()) {
+      projected_queries_ = of_query.project(in_.query, hidden);
+      projected_keys_ = of_key.project(in_.key, hidden);
+    }
+    for (int64_t u = 0; u < hidden; ++u) {
+      const Real bias = score.bias.empty() ? Real(0) : Real(score.bias[u]);
+      const Real x = projected_queries_[pair.query * hidden + u] + projected_keys_[pair.key * hidden + u] + bias;
       const Real t = std::tanh(x);
       const Real e = Real(score.score_vector[u]) * (1 - t * t);
       const auto add = [&](Gradient<Real> &to, int64_t at, Real factor) {
@@ -195,21 +231,22 @@ class Pass {
       add(result_.score_vector, u, t);
       if (!score.bias.empty()) add(result_.score_bias, u, e);
       for (int64_t d = 0; d < in_.query_dim; ++d) {
-        add(result_.query, pair.query * in_.query_dim + d, e * Real(query_weight[u * width + d]));
-        add(concat ? result_.weight : result_.query_weight, u * width + d, e * Real(q[d]));
+        add(result_.query, pair.query * in_.query_dim + d, e * Real(of_query.row(u)[d]));
+        add(of_query.gradient, of_query.at(u) + d, e * Real(q[d]));
       }
       for (int64_t d = 0; d < in_.key_dim; ++d) {
-        add(result_.key, pair.key * in_.key_dim + d, e * Real(key_weight[u * key_width + key_first + d]));
-        add(concat ? result_.weight : result_.key_weight, u * key_width + key_first + d, e * Real(k[d]));
+        add(result_.key, pair.key * in_.key_dim + d, e * Real(of_key.row(u)[d]));
+        add(of_key.gradient, of_key.at(u) + d, e * Real(k[d]));
       }
     }
   }
 
   const AttentionInputs &in_;
   const OutputGradients &given_;
-  const AttentionOutputs<Real> forward_;
   const RawScores<Real> raw_;
+  const AttentionOutputs<Real> forward_;
   AttentionGradients<Real> result_;
+  std::vector<Real> projected_queries_, projected_keys_;  // of additive and concat scores
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 // The gradients of attention, from the formulas: dense, a pair of a query and a key at a time.
 #pragma once
 
+#include <type_traits>
+
 #include "reference.hpp"
 
 namespace reference {
@@ -13,7 +15,7 @@ struct OutputGradients {
   bool averaged = false;
 };
 
-// One gradient: its elements, and for each the sum of the magnitudes of what was added up.
+// One gradient: its elements, and in double for each the sum of the magnitudes of what was added up.
 template <typename Real>
 struct Gradient {
   std::vector<Real> values;
@@ -25,7 +27,7 @@ struct Gradient {
   }
   void add(int64_t at, Real term, double magnitude) {
     values[at] += term;
-    magnitudes[at] += magnitude;
+    if constexpr (std::is_same_v<Real, double>) magnitudes[at] += magnitude;
   }
 };
 
@@ -35,6 +37,7 @@ struct AttentionGradients {
   Gradient<Real> bias;                         // [B,H,Q,K]
   Gradient<Real> alibi_slopes, sinks, sigmas;  // [H]
   Gradient<Real> query_weight, key_weight, weight, score_bias, score_vector;
+  Real largest_score = 0;  // the forward call's
 };
 
 template <typename Real>

@@ -11,6 +11,8 @@ std::array<uint32_t, 4> philox4x32_10(std::array<uint32_t, 4> counter, std::arra
 struct Dropout {
   float probability = 0;
   uint64_t seed = 0;
+
+  bool operator==(const Dropout &) const = default;
 };
 
 // Is the weight of batch entry b, query head h, query i and key j dropped?

@@ -26,6 +26,8 @@ struct Score {
   std::vector<float> bias;          // [h] or empty
   std::vector<float> score_vector;  // [h]
   std::vector<float> sigmas;        // [H]
+
+  bool operator==(const Score &) const = default;
 };
 
 struct AttentionInputs {
@@ -55,6 +57,8 @@ struct AttentionInputs {
   Dropout dropout;
 
   int order = 0;  // in which sums over features, units and keys are taken (sums.hpp)
+
+  bool operator==(const AttentionInputs &) const = default;
 };
 
 template <typename Real>
@@ -64,7 +68,7 @@ struct AttentionOutputs {
   std::vector<Real> weights;          // [B,H,Q,K], after dropout
   std::vector<Real> average_weights;  // [B,Q,K]
 
-  // What the accuracy of a row is judged by.
+  // What the accuracy of a row is judged by: only in double.
   std::vector<Real> weighted_magnitude;  // [B,H,Q,Dv]: sum_j weight_j |value_j|
   std::vector<Real> softmax;             // [B,H,Q,K]: weights before dropout
   // [B,H,Q,Dv]: sum_j softmax_j |value_j - out|, a sink's value being 0 and others times what dropout multiplies by
@@ -94,6 +98,9 @@ RawScores<Real> raw_scores(const AttentionInputs &inputs);
 
 template <typename Real>
 AttentionOutputs<Real> attention(const AttentionInputs &inputs);
+// The same from scores that are known already.
+template <typename Real>
+AttentionOutputs<Real> attention(const AttentionInputs &inputs, const RawScores<Real> &raw);
 
 // The keys that query i of batch entry b, head h may attend, before the scores are known.
 std::vector<bool> attended_keys(const AttentionInputs &inputs, int64_t b, int64_t h, int64_t i);

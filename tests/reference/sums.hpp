@@ -14,7 +14,7 @@ Real sum_in_halves(int64_t begin, int64_t end, const Term &term) {
     const int64_t middle = begin + (end - begin) / 2;
     return sum_in_halves<Real>(begin, middle, term) + sum_in_halves<Real>(middle, end, term);
   }
-  Real sum = 0;
+  Real sum{};
   for (int64_t i = begin; i < end; ++i) sum += term(i);
   return sum;
 }

@@ -76,18 +76,17 @@ struct ScoreEffects {
 
 ScoreEffects effects_of_scores(const reference::AttentionOutputs<double> &truth, int roundings) {
   ScoreEffects effects;
-  const auto effect = [&](size_t n, size_t row_size, double deviation) {
-    const size_t row = n / row_size;
-    const double d = truth.score_allowance[row] + roundings * kEpsilon * truth.score_size[row];
-    return std::exp(d) * std::expm1(d) * deviation;
-  };
   const size_t rows = truth.score_allowance.size();
-  for (size_t n = 0; n < truth.deviation.size(); ++n) {
-    effects.out.push_back(effect(n, truth.deviation.size() / rows, truth.deviation[n]));
-  }
-  for (size_t n = 0; n < truth.weights.size(); ++n) {
-    const double weight = truth.weights[n];
-    effects.weights.push_back(effect(n, truth.weights.size() / rows, 2 * weight * (1 - truth.softmax[n])));
+  for (size_t row = 0; row < rows; ++row) {
+    const double d = truth.score_allowance[row] + roundings * kEpsilon * truth.score_size[row];
+    const double of_deviation = std::exp(d) * std::expm1(d);
+    const size_t value_dim = truth.deviation.size() / rows, key_len = truth.weights.size() / rows;
+    for (size_t n = row * value_dim; n < (row + 1) * value_dim; ++n) {
+      effects.out.push_back(of_deviation * truth.deviation[n]);
+    }
+    for (size_t n = row * key_len; n < (row + 1) * key_len; ++n) {
+      effects.weights.push_back(of_deviation * (2 * truth.weights[n] * (1 - truth.softmax[n])));
+    }
   }
   effects.log_sum_exp = largest(truth.score_allowance);
   return effects;
@@ -101,12 +100,12 @@ constexpr int kScoreRoundings = 4;
 // knows them to a relative d * 2^-24 at best. Exponentials of scores 125.5 log 2 below the largest, whose own is 1, are
 // 0 (fovea.h); and below the smallest normal number a product loses bits however it is computed.
 std::vector<double> elementwise_bounds(const reference::AttentionInputs &inputs,
-                                       const reference::AttentionOutputs<double> &truth, const AttentionSizes &sizes) {
+                                       const reference::AttentionOutputs<double> &truth) {
   std::vector<double> bounds;
   constexpr double kSmallest = 0x1p-126;
   constexpr double kVanishing = 0x1.6a1p-126;  // 2^-125.5, and what the distance of the scores is rounded by
-  const double underflow = static_cast<double>(sizes.key_len) * kVanishing * largest(inputs.value);
-  const double per_magnitude = 8 * (1 + static_cast<double>(sizes.key_len)) * kEpsilon;
+  const double underflow = static_cast<double>(inputs.key_len) * kVanishing * largest(inputs.value);
+  const double per_magnitude = 8 * (1 + static_cast<double>(inputs.key_len)) * kEpsilon;
   const ScoreEffects effects = effects_of_scores(truth, kScoreRoundings);
   for (size_t n = 0; n < truth.weighted_magnitude.size(); ++n) {
     const double roundings = per_magnitude * std::max(truth.weighted_magnitude[n], kSmallest);
@@ -145,13 +144,15 @@ class Expected {
   };
 
   explicit Expected(const AttentionProblem &problem)
-      : inputs(problem.reference_inputs()),
-        truth(reference::attention<double>(inputs)),
-        average(problem.flags & FOVEA_AVERAGE_WEIGHTS) {}
+      : Expected(problem.reference_inputs(), (problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0) {}
+  Expected(reference::AttentionInputs given, bool averaged)
+      : inputs(std::move(given)), truth(reference::attention<double>(inputs)), average(averaged) {}
 
   const reference::AttentionInputs inputs;
   const reference::AttentionOutputs<double> truth;
   const bool average;
+  const ScoreEffects effects = effects_of_scores(truth, 0);
+  const std::vector<double> bounds = elementwise_bounds(inputs, truth);
 
   // Evaluated when it is first asked for: few problems need any order but the first.
   const Plain &plain(int order) const {
@@ -169,6 +170,25 @@ class Expected {
   mutable std::deque<Plain> plain_;  // whose elements stay where they are
 };
 
+// What is expected of the problem: one that was asked for a short time ago, for another set or layout, is not evaluated
+// again. NaN equals nothing, so problems with one are.
+const Expected &expected_of(const AttentionProblem &problem) {
+  constexpr size_t kProblems = 64, kNumbers = 1 << 20;  // of outputs and scores, some tens of megabytes
+  static std::deque<Expected> kept;                     // the newest last
+  static size_t numbers = 0;
+  const auto count = [](const Expected &expected) { return expected.truth.weights.size() + expected.truth.out.size(); };
+  reference::AttentionInputs inputs = problem.reference_inputs();
+  const bool average = (problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
+  for (const Expected &expected : kept) {
+    if (expected.average == average && expected.inputs == inputs) return expected;
+  }
+  numbers += count(kept.emplace_back(std::move(inputs), average));
+  for (; kept.size() > kProblems || (kept.size() > 1 && numbers > kNumbers); kept.pop_front()) {
+    numbers -= count(kept.front());
+  }
+  return kept.back();
+}
+
 void check_result(const AttentionProblem &problem, const Expected &expected, const AttentionResult &result,
                   double floors) {
   const reference::AttentionInputs &inputs = expected.inputs;
@@ -177,7 +197,7 @@ void check_result(const AttentionProblem &problem, const Expected &expected, con
   // allowed 1.6 ulp (3.2 * 2^-24), a quotient and a product; and a score carries its roundings.
   const double relative = floors * kEpsilon * (8 + kScoreRoundings * truth.largest_score);
   const std::vector<float> out = result.out.dense();
-  const ScoreEffects effects = effects_of_scores(truth, 0);
+  const ScoreEffects &effects = expected.effects;
   const auto check = [&](const std::vector<float> &actual, const std::vector<double> &exact,
                          std::vector<float> Expected::Plain::*tensor, double floor) {
     const auto plain = [&](int order) -> const std::vector<float> & { return expected.plain(order).*tensor; };
@@ -185,7 +205,7 @@ void check_result(const AttentionProblem &problem, const Expected &expected, con
   };
   check(out, truth.out, &Expected::Plain::out,
         relative * largest(truth.weighted_magnitude) + floors * largest(effects.out));
-  CHECK_EQ(judge_elements(out, truth.out, expected.plain(0).out, elementwise_bounds(inputs, truth, problem.sizes)), "");
+  CHECK_EQ(judge_elements(out, truth.out, expected.plain(0).out, expected.bounds), "");
   CHECK(result.out.gaps_untouched());
   if (result.log_sum_exp) {
     const double floor = relative + floors * (2 * kEpsilon * largest(truth.log_sum_exp) + effects.log_sum_exp);
@@ -443,7 +463,7 @@ void check_attention_strictly(const AttentionProblem &problem) { check_attention
 void check_result(const AttentionProblem &problem, const AttentionResult &result) {
   const std::string what = problem.describe();
   CAPTURE(what);
-  check_result(problem, Expected(problem), result, 1);
+  check_result(problem, expected_of(problem), result, 1);
 }
 
 bool same_bits(const AttentionResult &a, const AttentionResult &b) {

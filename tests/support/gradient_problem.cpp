@@ -93,8 +93,7 @@ class Judge {
     reaching.averaged = (problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
     truth_ = reference::attention_gradients<double>(inputs, reaching);
     plain_ = reference::attention_gradients<float>(inputs, reaching);
-    const double largest = reference::attention<double>(inputs).largest_score;
-    roundings_ = 16 + 8 * largest;  // of a weight, from a score and a log-sum-exp, and of the mean
+    roundings_ = 16 + 8 * truth_.largest_score;  // of a weight, from a score and a log-sum-exp, and of the mean
   }
 
   void judge(const GradientTensors &actual, Strictness strictness) const {
