@@ -148,42 +148,13 @@ RowWeights<Real> finished_row(const AttentionInputs &in, const RawScores<Real> &
   return row;
 }
 
-// Some features of a value, computed with beside each other: the sum of one does not wait for another's.
-template <typename Real>
-struct Features {
-  static constexpr int64_t kCount = 8;
-  Real at[kCount] = {};
-
-  Features &operator+=(const Features &other) { return *this = *this + other; }
-  friend Features operator+(const Features &a, const Features &b) {
-    return each([&](int64_t c) { return a.at[c] + b.at[c]; });
-  }
-  friend Features operator-(const Features &a, const Features &b) {
-    return each([&](int64_t c) { return a.at[c] - b.at[c]; });
-  }
-  friend Features operator*(Real factor, const Features &a) {
-    return each([&](int64_t c) { return factor * a.at[c]; });
-  }
-  friend Features abs(const Features &a) {
-    return each([&](int64_t c) { return std::abs(a.at[c]); });
-  }
-
- private:
-  template <typename Make>
-  static Features each(const Make &make) {
-    Features made;
-    for (int64_t c = 0; c < kCount; ++c) made.at[c] = make(c);
-    return made;
-  }
-};
-
 // Some features of all values of a head, from `first` on, zeros behind the last: [K].
 template <typename Real>
-std::vector<Features<Real>> features_of_values(const AttentionInputs &in, int64_t b, int64_t h, int64_t first) {
+std::vector<Several<Real>> features_of_values(const AttentionInputs &in, int64_t b, int64_t h, int64_t first) {
   const int64_t kv_head = h / (in.heads / in.kv_heads);
   const float *values = in.value.data() + (b * in.kv_heads + kv_head) * in.key_len * in.value_dim + first;
-  const int64_t count = std::min(Features<Real>::kCount, in.value_dim - first);
-  std::vector<Features<Real>> some(in.key_len);
+  const int64_t count = std::min(Several<Real>::kCount, in.value_dim - first);
+  std::vector<Several<Real>> some(in.key_len);
   for (int64_t j = 0; j < in.key_len; ++j) {
     for (int64_t c = 0; c < count; ++c) some[j].at[c] = Real(values[j * in.value_dim + c]);
   }
@@ -192,9 +163,9 @@ std::vector<Features<Real>> features_of_values(const AttentionInputs &in, int64_
 
 // A row of the output and what judges it, of some features; at: where the first of them stands.
 template <typename Real>
-void set_values(const AttentionInputs &in, const std::vector<Features<Real>> &values, const RowWeights<Real> &row,
+void set_values(const AttentionInputs &in, const std::vector<Several<Real>> &values, const RowWeights<Real> &row,
                 int64_t at, int64_t features, AttentionOutputs<Real> &outputs) {
-  using Some = Features<Real>;
+  using Some = Several<Real>;
   const auto over_keys = [&](const auto &term) {
     return sum_of<Some>(in.order, 0, static_cast<int64_t>(row.keys.size()), [&](int64_t n) {
       const int64_t j = row.keys[n];
@@ -262,9 +233,9 @@ AttentionOutputs<Real> attention(const AttentionInputs &in, const RawScores<Real
         rows.push_back(finished_row<Real>(in, raw, {b, h, i}, outputs.largest_score));
         append_weights(in, {b, h, i}, rows.back(), outputs);
       }
-      for (int64_t first = 0; first < in.value_dim; first += Features<Real>::kCount) {
-        const std::vector<Features<Real>> values = features_of_values<Real>(in, b, h, first);
-        const int64_t count = std::min(Features<Real>::kCount, in.value_dim - first);
+      for (int64_t first = 0; first < in.value_dim; first += Several<Real>::kCount) {
+        const std::vector<Several<Real>> values = features_of_values<Real>(in, b, h, first);
+        const int64_t count = std::min(Several<Real>::kCount, in.value_dim - first);
         for (int64_t i = 0; i < in.query_len; ++i) {
           const int64_t at = ((b * in.heads + h) * in.query_len + i) * in.value_dim + first;
           set_values(in, values, rows[i], at, count, outputs);

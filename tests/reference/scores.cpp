@@ -35,23 +35,30 @@ struct Weights {
   int64_t offset, out_stride, in_stride;
 };
 
-// A unit's weights are collected once for all rows: in memory they may lie far apart.
+// The weights of several units, zeros behind the last, are collected once for all rows: in memory they may lie far
+// apart. Magnitudes are of use in double alone.
 template <typename Real>
 Projection<Real> project(int order, const std::vector<float> &x, int64_t in_dim, Weights weights, int64_t out_dim) {
+  using Units = Several<Real>;
   const int64_t rows = static_cast<int64_t>(x.size()) / in_dim;
   Projection<Real> result{std::vector<Real>(rows * out_dim), std::vector<double>(rows * out_dim)};
-  std::vector<float> unit(in_dim);
-  for (int64_t o = 0; o < out_dim; ++o) {
+  for (int64_t first = 0; first < out_dim; first += Units::kCount) {
+    const int64_t count = std::min(Units::kCount, out_dim - first);
+    std::vector<Units> units(in_dim);
     for (int64_t d = 0; d < in_dim; ++d) {
-      unit[d] = (*weights.data)[weights.offset + o * weights.out_stride + d * weights.in_stride];
+      for (int64_t u = 0; u < count; ++u) {
+        units[d].at[u] = (*weights.data)[weights.offset + (first + u) * weights.out_stride + d * weights.in_stride];
+      }
     }
     for (int64_t row = 0; row < rows; ++row) {
-      const float *const weight = unit.data(), *const feature = x.data() + row * in_dim;
-      result.values[row * out_dim + o] =
-          sum_of<Real>(order, 0, in_dim, [=](int64_t d) { return Real(weight[d]) * Real(feature[d]); });
-      double magnitudes[4] = {};  // sums beside each other, as each addition waits for the one before it
-      for (int64_t d = 0; d < in_dim; ++d) magnitudes[d % 4] += std::abs(double(weight[d]) * feature[d]);
-      result.magnitudes[row * out_dim + o] = magnitudes[0] + magnitudes[1] + magnitudes[2] + magnitudes[3];
+      const float *feature = x.data() + row * in_dim;
+      const Units sum = sum_of<Units>(order, 0, in_dim, [&](int64_t d) { return Real(feature[d]) * units[d]; });
+      std::copy(sum.at, sum.at + count, result.values.begin() + row * out_dim + first);
+      if constexpr (std::is_same_v<Real, double>) {
+        const Units magnitude =
+            sum_of<Units>(order, 0, in_dim, [&](int64_t d) { return std::abs(Real(feature[d])) * abs(units[d]); });
+        std::copy(magnitude.at, magnitude.at + count, result.magnitudes.begin() + row * out_dim + first);
+      }
     }
   }
   return result;

@@ -2,6 +2,7 @@
 // NumPy's blocks of 128 in eight sums).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 
@@ -29,5 +30,34 @@ Real sum_of(int order, int64_t begin, int64_t end, const Term &term) {
   while (std::gcd(stride, count) != 1) ++stride;
   return sum_in_halves<Real>(0, count, [&](int64_t i) { return term(begin + (i * stride + order) % count); });
 }
+
+// Some numbers, computed with beside each other: the sum of one does not wait for another's.
+template <typename Real>
+struct Several {
+  static constexpr int64_t kCount = 8;
+  Real at[kCount] = {};
+
+  Several &operator+=(const Several &other) { return *this = *this + other; }
+  friend Several operator+(const Several &a, const Several &b) {
+    return each([&](int64_t c) { return a.at[c] + b.at[c]; });
+  }
+  friend Several operator-(const Several &a, const Several &b) {
+    return each([&](int64_t c) { return a.at[c] - b.at[c]; });
+  }
+  friend Several operator*(Real factor, const Several &a) {
+    return each([&](int64_t c) { return factor * a.at[c]; });
+  }
+  friend Several abs(const Several &a) {
+    return each([&](int64_t c) { return std::abs(a.at[c]); });
+  }
+
+ private:
+  template <typename Make>
+  static Several each(const Make &make) {
+    Several made;
+    for (int64_t c = 0; c < kCount; ++c) made.at[c] = make(c);
+    return made;
+  }
+};
 
 }  // namespace reference

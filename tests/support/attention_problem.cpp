@@ -136,6 +136,62 @@ void check_weight_rows(const AttentionProblem &problem, const reference::Attenti
   }
 }
 
+// What was evaluated last, found again by what it was made of. NaN equals nothing, so what is made of one is not.
+template <typename Made>
+class Recent {
+ public:
+  // is_it(made) says whether it is wanted, make() evaluates it if none is; made.numbers() says how large it is.
+  template <typename IsIt, typename Make>
+  const Made &find(const IsIt &is_it, const Make &make) {
+    for (const Made &made : kept_) {
+      if (is_it(made)) return made;
+    }
+    numbers_ += kept_.emplace_back(make()).numbers();
+    for (; kept_.size() > kCount || (kept_.size() > 1 && numbers_ > kNumbers); kept_.pop_front()) {
+      numbers_ -= kept_.front().numbers();
+    }
+    return kept_.back();
+  }
+
+ private:
+  static constexpr size_t kCount = 64, kNumbers = 1 << 20;  // some tens of megabytes
+  std::deque<Made> kept_;                                   // the newest last
+  size_t numbers_ = 0;
+};
+
+// Scores depend on queries, keys and the score function: the same under every mask and option.
+template <typename Real>
+struct Scores {
+  reference::AttentionInputs inputs;
+  reference::RawScores<Real> raw = reference::raw_scores<Real>(inputs);
+
+  size_t numbers() const {
+    return inputs.query.size() + inputs.key.size() + inputs.score.weight.size() + inputs.score.query_weight.size() +
+           inputs.score.key_weight.size() + raw.values.size();
+  }
+};
+
+template <typename Real>
+const reference::RawScores<Real> &scores_of(const reference::AttentionInputs &given) {
+  reference::AttentionInputs inputs;
+  inputs.batch = given.batch;
+  inputs.heads = given.heads;
+  inputs.kv_heads = given.kv_heads;
+  inputs.query_len = given.query_len;
+  inputs.key_len = given.key_len;
+  inputs.query_dim = given.query_dim;
+  inputs.key_dim = given.key_dim;
+  inputs.query = given.query;
+  inputs.key = given.key;
+  inputs.score = given.score;
+  inputs.order = given.order;
+  static Recent<Scores<Real>> recent;
+  return recent
+      .find([&](const Scores<Real> &scores) { return scores.inputs == inputs; },
+            [&] { return Scores<Real>{std::move(inputs)}; })
+      .raw;
+}
+
 class Expected {
  public:
   // What the results are compared with.
@@ -146,7 +202,7 @@ class Expected {
   explicit Expected(const AttentionProblem &problem)
       : Expected(problem.reference_inputs(), (problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0) {}
   Expected(reference::AttentionInputs given, bool averaged)
-      : inputs(std::move(given)), truth(reference::attention<double>(inputs)), average(averaged) {}
+      : inputs(std::move(given)), truth(reference::attention(inputs, scores_of<double>(inputs))), average(averaged) {}
 
   const reference::AttentionInputs inputs;
   const reference::AttentionOutputs<double> truth;
@@ -154,12 +210,14 @@ class Expected {
   const ScoreEffects effects = effects_of_scores(truth, 0);
   const std::vector<double> bounds = elementwise_bounds(inputs, truth);
 
+  size_t numbers() const { return truth.weights.size() + truth.out.size(); }
+
   // Evaluated when it is first asked for: few problems need any order but the first.
   const Plain &plain(int order) const {
     while (plain_.size() <= static_cast<size_t>(order)) {
       reference::AttentionInputs in = inputs;
       in.order = static_cast<int>(plain_.size());
-      reference::AttentionOutputs<float> all = reference::attention<float>(in);
+      reference::AttentionOutputs<float> all = reference::attention(in, scores_of<float>(in));
       plain_.push_back(
           {std::move(all.out), std::move(all.log_sum_exp), std::move(average ? all.average_weights : all.weights)});
     }
@@ -170,23 +228,13 @@ class Expected {
   mutable std::deque<Plain> plain_;  // whose elements stay where they are
 };
 
-// What is expected of the problem: one that was asked for a short time ago, for another set or layout, is not evaluated
-// again. NaN equals nothing, so problems with one are.
+// What is expected of the problem: the same for every instruction set, layout and number of threads.
 const Expected &expected_of(const AttentionProblem &problem) {
-  constexpr size_t kProblems = 64, kNumbers = 1 << 20;  // of outputs and scores, some tens of megabytes
-  static std::deque<Expected> kept;                     // the newest last
-  static size_t numbers = 0;
-  const auto count = [](const Expected &expected) { return expected.truth.weights.size() + expected.truth.out.size(); };
-  reference::AttentionInputs inputs = problem.reference_inputs();
+  const reference::AttentionInputs inputs = problem.reference_inputs();
   const bool average = (problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
-  for (const Expected &expected : kept) {
-    if (expected.average == average && expected.inputs == inputs) return expected;
-  }
-  numbers += count(kept.emplace_back(std::move(inputs), average));
-  for (; kept.size() > kProblems || (kept.size() > 1 && numbers > kNumbers); kept.pop_front()) {
-    numbers -= count(kept.front());
-  }
-  return kept.back();
+  static Recent<Expected> recent;
+  return recent.find([&](const Expected &expected) { return expected.average == average && expected.inputs == inputs; },
+                     [&] { return Expected(inputs, average); });
 }
 
 void check_result(const AttentionProblem &problem, const Expected &expected, const AttentionResult &result,
