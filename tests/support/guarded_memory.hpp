@@ -51,6 +51,11 @@ inline size_t slack_after_block() {
   return slack;
 }
 
+// Whole pages of zeros between two that may not be touched; what is given back may not be touched either until it is
+// handed out again.
+std::byte *map_between_guards(size_t size);
+void unmap_between_guards(std::byte *first, size_t size) noexcept;
+
 class GuardedMemory {
  public:
   GuardedMemory() = default;
@@ -60,13 +65,8 @@ class GuardedMemory {
     const size_t shift = placement == Placement::kMisaligned ? element_size : 0;
     const size_t slack = slack_after_block();
     usable_ = (size + shift + slack + page - 1) / page * page;
-    mapped_ = usable_ + 2 * page;
-    void *mapping = mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapping == MAP_FAILED) throw std::bad_alloc();
-    mapping_ = static_cast<std::byte *>(mapping);
-    if (usable_ != 0) protect(PROT_READ | PROT_WRITE);
-    std::byte *first = mapping_ + page;
-    data_ = placement == Placement::kEnd ? first + usable_ - size - slack : first + shift;
+    first_ = map_between_guards(usable_);
+    data_ = placement == Placement::kEnd ? first_ + usable_ - size - slack : first_ + shift;
   }
   GuardedMemory(GuardedMemory &&other) noexcept { swap(other); }
   GuardedMemory &operator=(GuardedMemory &&other) noexcept {
@@ -74,38 +74,35 @@ class GuardedMemory {
     return *this;
   }
   ~GuardedMemory() {
-    if (mapping_ != nullptr) munmap(mapping_, mapped_);
+    if (first_ != nullptr) unmap_between_guards(first_, usable_);
   }
 
   std::byte *data() const { return data_; }
   size_t size() const { return size_; }
 
   // From here on a write stops the program.
-  void freeze() const {
-    if (usable_ != 0) protect(PROT_READ);
-  }
-  void thaw() const {
-    if (usable_ != 0) protect(PROT_READ | PROT_WRITE);
-  }
+  void freeze() const { protect(true); }
+  void thaw() const { protect(false); }
 
  private:
-  void protect(int rights) const {
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    if (mprotect(mapping_ + page, usable_, rights) != 0) throw std::bad_alloc();
+  void protect(bool frozen) const {
+    if (usable_ == 0 || frozen_ == frozen) return;
+    if (mprotect(first_, usable_, frozen ? PROT_READ : PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
+    frozen_ = frozen;
   }
   void swap(GuardedMemory &other) noexcept {
-    std::swap(mapping_, other.mapping_);
+    std::swap(first_, other.first_);
     std::swap(data_, other.data_);
-    std::swap(mapped_, other.mapped_);
     std::swap(usable_, other.usable_);
     std::swap(size_, other.size_);
+    std::swap(frozen_, other.frozen_);
   }
 
-  std::byte *mapping_ = nullptr;
+  std::byte *first_ = nullptr;  // of whole pages
   std::byte *data_ = nullptr;
-  size_t mapped_ = 0;
   size_t usable_ = 0;
   size_t size_ = 0;
+  mutable bool frozen_ = false;
 };
 
 }  // namespace testing
