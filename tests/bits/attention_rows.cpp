@@ -270,6 +270,7 @@ BitsRows all_bits_rows() {
   add_position_rows(rows);
   add_multi_head_rows(rows);
   add_ragged_rows(rows);
+  add_scaled_rows(rows);
   add_gradient_rows(rows);
   return rows;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/attention_problem.hpp"
+#include "support/ragged.hpp"
 #include "support/tensor.hpp"
 
 namespace testing {
@@ -145,6 +146,14 @@ ScoreFunction make_score(const AttentionRow &row, Numbers &numbers);
 // In one go, and planned, which has to give the same.
 void add_attention(const std::string &name, const AttentionRow &row, BitsRows &rows);
 
+// A step of sequences that have the row's sizes but for their lengths, and its options.
+struct RaggedRow {
+  std::vector<std::pair<int64_t, int64_t>> lengths;  // queries and keys of each sequence
+  RaggedLayout layout = {};
+  AttentionRow attention = {.sizes = {.heads = 6, .kv_heads = 2, .head_dim = 40, .value_dim = 24}};
+};
+void add_ragged(const std::string &name, const RaggedRow &row, BitsRows &rows);
+
 inline bool projects_scores(int32_t kind) { return has_hidden(kind) || kind == FOVEA_SCORE_BILINEAR; }
 
 // The table, by area.
@@ -156,6 +165,7 @@ void add_row_wise_rows(BitsRows &rows);  // what works row by row or element by 
 void add_position_rows(BitsRows &rows);
 void add_multi_head_rows(BitsRows &rows);
 void add_ragged_rows(BitsRows &rows);
+void add_scaled_rows(BitsRows &rows);  // of numbers with scales: attention, schedules, quantising
 void add_gradient_rows(BitsRows &rows);
 
 BitsRows all_bits_rows();

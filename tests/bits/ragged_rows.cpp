@@ -1,15 +1,7 @@
 // The rows of schedules: sequences of different lengths, packed or in pages, prompts and single steps in one call.
 #include "bits.hpp"
-#include "support/ragged.hpp"
 
 namespace testing {
-namespace {
-
-struct RaggedRow {
-  std::vector<std::pair<int64_t, int64_t>> lengths;  // queries and keys of each sequence
-  RaggedLayout layout = {};
-  AttentionRow attention = {.sizes = {.heads = 6, .kv_heads = 2, .head_dim = 40, .value_dim = 24}};
-};
 
 void add_ragged(const std::string &name, const RaggedRow &row, BitsRows &rows) {
   const auto make = [name, row] {
@@ -29,6 +21,8 @@ void add_ragged(const std::string &name, const RaggedRow &row, BitsRows &rows) {
   };
   rows.push_back({name, make, projects_scores(row.attention.kind)});
 }
+
+namespace {
 
 AttentionRow with_flags(uint32_t flags, int64_t window_left = 0) {
   AttentionRow row = RaggedRow().attention;

@@ -14,6 +14,7 @@
 
 #include "attention_problem.hpp"
 #include "narrow.hpp"
+#include "quantized_rows.hpp"
 
 namespace testing {
 
@@ -31,6 +32,7 @@ struct RaggedLayout {
   int64_t workers = 0;
   int64_t spare = 0;  // room for more sequences, tokens and page ids
   fovea_dtype query = FOVEA_F32, key = FOVEA_F32, value = FOVEA_F32;
+  int64_t group = 0;  // features that share a scale, of pages of 8 or 4 bits; 0: whole rows
   uint64_t seed = 1;  // of the order of pages
 };
 
@@ -57,14 +59,24 @@ class Integers {
 // Rows of any type.
 class RaggedRows {
  public:
-  RaggedRows(Tensor<float> numbers, fovea_dtype dtype) : numbers_(std::move(numbers)) {
-    if (dtype != FOVEA_F32) narrow_.emplace(numbers_, dtype);
+  RaggedRows(Tensor<float> numbers, fovea_dtype dtype, int64_t group = 0) : numbers_(std::move(numbers)) {
+    if (dtype == FOVEA_I8 || dtype == FOVEA_U8) {
+      quantized_.emplace(numbers_.shape(), numbers_.strides(), dtype, group);
+      quantized_->quantize(nullptr, numbers_.view());
+    } else if (dtype != FOVEA_F32) {
+      narrow_.emplace(numbers_, dtype);
+    }
   }
-  fovea_tensor view() const { return narrow_ ? narrow_->view() : numbers_.view(); }
+  fovea_tensor view() const {
+    if (quantized_) return quantized_->view();
+    return narrow_ ? narrow_->view() : numbers_.view();
+  }
+  std::optional<fovea_tensor> scales() const { return quantized_ ? std::optional(quantized_->scales()) : std::nullopt; }
 
  private:
   Tensor<float> numbers_;
   std::optional<NarrowTensor> narrow_;
+  std::optional<QuantizedRows> quantized_;
 };
 
 class Ragged {
@@ -96,8 +108,8 @@ class Ragged {
     }
     add(&fovea_step::key_lens, {count}, key_lens);
     lay_out_pages();
-    key_.emplace(in_pages(&AttentionProblem::key, sizes.key_size()), layout.key);
-    value_.emplace(in_pages(&AttentionProblem::value, sizes.value_dim), layout.value);
+    key_.emplace(in_pages(&AttentionProblem::key, sizes.key_size()), layout.key, layout.group);
+    value_.emplace(in_pages(&AttentionProblem::value, sizes.value_dim), layout.value, layout.group);
   }
   Ragged(const Ragged &) = delete;
   Ragged &operator=(const Ragged &) = delete;
@@ -111,7 +123,7 @@ class Ragged {
 
   // The arguments of a schedule for this step; data is not there.
   struct Arguments {
-    fovea_tensor query, key, value, out, log_sum_exp, alibi_slopes, sinks;
+    fovea_tensor query, key, value, out, log_sum_exp, alibi_slopes, sinks, key_scales, value_scales;
     fovea_attention_options options{};
     fovea_schedule_limits limits{};
     std::optional<ScoreArguments> score;
@@ -148,6 +160,13 @@ class Ragged {
     };
     options.alibi_slopes = add_heads(first().alibi_slopes, &made->alibi_slopes);
     options.sinks = add_heads(first().sinks, &made->sinks);
+    const auto add_scales = [&](const RaggedRows &rows, fovea_tensor *to) -> const fovea_tensor * {
+      if (!rows.scales()) return nullptr;
+      *to = described(*rows.scales());
+      return to;
+    };
+    options.key_scales = add_scales(*key_, &made->key_scales);
+    options.value_scales = add_scales(*value_, &made->value_scales);
     if (first().score) made->score.emplace(*first().score);
     made->limits.struct_size = sizeof made->limits;
     made->limits.sequences = std::max<int64_t>(1, static_cast<int64_t>(sequences_.size())) + layout_.spare;
@@ -176,6 +195,8 @@ class Ragged {
     buffers.log_sum_exp = log_sum_exp_.data();
     if (first().alibi_slopes) buffers.alibi_slopes = first().alibi_slopes->data();
     if (first().sinks) buffers.sinks = first().sinks->data();
+    if (key_->scales()) buffers.key_scales = key_->scales()->data;
+    if (value_->scales()) buffers.value_scales = value_->scales()->data;
     if (first().score) ScoreArguments(*first().score).set_data(buffers);
     return buffers;
   }
