@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "support/attention_problem.hpp"
 #include "support/poison.hpp"
+#include "support/ragged.hpp"
 
 using namespace testing;
 
@@ -18,6 +20,30 @@ AttentionProblem make_problem(int64_t query_len = kSizes.query_len) {
   AttentionSizes sizes = kSizes;
   sizes.query_len = query_len;
   return make_attention(sizes, random);
+}
+
+// The last query is NaN, and the last value, which only that query attends: other rows have the bits they have beside 1.
+void check_beside_a_row_of_nan(fovea_dtype key_type, int64_t value_dim) {
+  Random random(base_seed());
+  AttentionProblem problem =
+      make_attention({.query_len = 13, .key_len = 19, .head_dim = 18, .value_dim = value_dim}, random);
+  problem.flags = FOVEA_CAUSAL;
+  for (int64_t d = 0; d < 18; ++d) problem.query(0, 0, 12, d) = kNan;
+  const RaggedRows key = rows_of_type(problem.key, key_type);
+  for_each_isa([&](const fovea_context *context) {
+    std::optional<AttentionResult> results[2];
+    for (const bool spoilt : {false, true}) {
+      for (int64_t d = 0; d < value_dim; ++d) problem.value(0, 0, 18, d) = spoilt ? kNan : 1;
+      results[spoilt].emplace(problem.make_result(true));
+      AttentionArguments call(problem, *results[spoilt]);
+      const std::optional<fovea_tensor> scales = key.scales();
+      call.key = key.view();
+      call.options.key_scales = scales ? &*scales : nullptr;
+      REQUIRE_OK(call.run(context));
+    }
+    for_each_index({1, 1, 12, value_dim},
+                   [&](const Shape &at) { CHECK(results[1]->out.at(at) == results[0]->out.at(at)); });
+  });
 }
 
 }  // namespace
@@ -101,6 +127,18 @@ TEST_SUITE("sdpa numerics") {
           }
         }
       });
+    }
+  }
+
+  // Rows of NaN had their weights written before other rows were computed again, over the copies of keys that those read.
+  // How much of one lay where the other did went by the sizes of rows.
+  TEST_CASE("weights beside a row of NaN and a value behind the mask: keys that are copied stay whole") {
+    for (const fovea_dtype type : {FOVEA_F32, FOVEA_F16, FOVEA_BF16, FOVEA_I8}) {
+      for (const int64_t value_dim : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48}) {
+        CAPTURE(type);
+        CAPTURE(value_dim);
+        check_beside_a_row_of_nan(type, value_dim);
+      }
     }
   }
 

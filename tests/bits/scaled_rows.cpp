@@ -27,20 +27,14 @@ struct ScaledRow {
   int64_t group = 0;  // features that share a scale; 0: whole rows
 };
 
-RaggedRows kept_as(const Tensor<float> &rows, fovea_dtype dtype, int64_t group) {
-  Tensor<float> copy(rows.shape(), rows.strides());
-  copy.assign(rows.dense());
-  return RaggedRows(std::move(copy), dtype, group);
-}
-
 struct ScaledProblem {
   AttentionProblem problem;
   RaggedRows key, value;
 
   ScaledProblem(const ScaledRow &row, Numbers &numbers)
       : problem(make_problem(row.attention, numbers)),
-        key(kept_as(problem.key, row.kept.key, row.group)),
-        value(kept_as(problem.value, row.kept.value, row.group)) {}
+        key(rows_of_type(problem.key, row.kept.key, row.group)),
+        value(rows_of_type(problem.value, row.kept.value, row.group)) {}
 
   void run(const fovea_context *context, const AttentionResult &result) const {
     AttentionArguments call(problem, result);

@@ -79,6 +79,13 @@ class RaggedRows {
   std::optional<QuantizedRows> quantized_;
 };
 
+// Of a tensor's numbers, in its layout.
+inline RaggedRows rows_of_type(const Tensor<float> &numbers, fovea_dtype dtype, int64_t group = 0) {
+  Tensor<float> copy(numbers.shape(), numbers.strides());
+  copy.assign(numbers.dense());
+  return RaggedRows(std::move(copy), dtype, group);
+}
+
 class Ragged {
  public:
   // All sequences have the sizes, options and score function of the first, but for their lengths.

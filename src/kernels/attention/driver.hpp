@@ -418,10 +418,11 @@ struct AttentionDriver {
       if (keeps_weights()) bands[b].kept.write(task, bands[b].row_begin, bands[b].row_count, bands[b].state, exponent);
       masked = masked || has_masks(bands[b]);
     }
-    if constexpr (!Path::is_few_rows) {
-      if (keeps_weights()) write_weights_of_nans<Path>(logits.function, task);  // uses up the bands
-    }
     repair(*this, masked, finite);
+    // Last: it lays out scratch anew, where copies of keys and values lie that a repair may read once more.
+    if constexpr (!Path::is_few_rows) {
+      if (keeps_weights()) write_weights_of_nans<Path>(logits.function, task);
+    }
   }
 };
 
