@@ -16,7 +16,7 @@ BY_HAND = {"fovea_last_error", "fovea_last_error_copy", "fovea_tensor_contiguous
 # Python's threads take turns: a run shared among them is no quicker than one of the library's own.
 LEFT_OUT_FUNCTIONS = {"fovea_schedule_run_tasks"}
 # What is written to though the description does not say so, by whose argument or member it is.
-WRITTEN = {"fovea_quantize": {"scales"}, "fovea_schedule_append": {"key_pages", "value_pages"},
+WRITTEN = {"fovea_schedule_append": {"key_pages", "value_pages"},
            "fovea_append_options": {"key_scales", "value_scales"},
            "fovea_mha_options": {"key_pages", "value_pages", "key_scales", "value_scales"}}
 # Tensors that are the library's only until its next call.

@@ -1483,13 +1483,13 @@ extern "C" {
     ) -> fovea_status;
     /// ```text
     /// Rows of numbers as 8-bit numbers with a scale for each group of features, as fovea_attention takes keys and values:
-    ///   x F [...,D], rank 1 to 6   out I8 of x's shape   scales F16 [...,D/group], last axes contiguous, D >= 1
+    ///   x F [...,D], rank 1 to 6   out I8 of x's shape   scales output F16 [...,D/group], last axes contiguous, D >= 1
     ///   scales = max |x| of the group / 127, rounded up to F16;  out = x (1 / scale), rounded to nearest, ties to even
     /// group, which the size of scales' last axis says, is a multiple of 16, or D. A number is off by at most 0.5001 of its group's
     /// scale. A group of zeros has scale 0. One with NaN or infinity has scale NaN and numbers 0, so that all of it reads back as
     /// NaN. Numbers beyond 127 times F16's largest number, 8.3e6, are cut to that. All instruction sets give the same bits.
     /// Or as 4-bit numbers, as fovea_attention takes values, with a scale and a least number for each group:
-    ///   out U8 [...,D/2], scales F16 [...,2 D/group]: pairs of scale and least; D and group are multiples of 32
+    ///   out U8 [...,D/2], scales output F16 [...,2 D/group]: pairs of scale and least; D and group are multiples of 32
     ///   least = min x of the group, rounded down to F16;  scale = (max x - least) / 15, rounded up to F16
     ///   number = (x - least) (1 / scale), rounded to nearest, ties to even
     /// Byte i of 16 that hold 32 features has feature i in its low four bits and feature 16 + i in its high ones. A number is off by
