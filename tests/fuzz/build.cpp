@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "choose.hpp"
+#include "scaled.hpp"
 
 namespace fuzz {
 namespace {
@@ -33,11 +34,13 @@ class Builder {
     frame_.set = static_cast<int>(choices_.below(sets().names.size()));
     frame_.turn = static_cast<int>(choices_.below(turns));
     sizes_ = choose_sizes(maker_, frame_, choose_arguments(maker_, frame_, wanted_));
+    choose_scaled();
     alternative_ = choices_.below(3);
     types_ = choices_.below(8);
     style_ = choices_.byte();
     for (int turn = 0; turn < 12; ++turn) {
       frame_.tensors.clear();
+      round_sizes();
       if (fill(frame_.arguments, true)) {
         if (sizes_.size_class == huge_class && !may_be_huge()) break;
         return std::move(frame_);
@@ -67,6 +70,79 @@ class Builder {
     });
     return outputs && !computes && !changes;
   }
+
+  // ---- numbers of 8 and 4 bits --------------------------------------------------------------------------------------
+
+  struct Scaled {
+    const SlotRow *numbers;
+    fovea_dtype dtype;
+    int symbol;     // of the size of a row
+    uint64_t step;  // which that is to be a multiple of
+  };
+
+  // Where scales are given, which numbers they are for, and of how many bits. Not where the call has no such numbers.
+  void choose_scaled() {
+    for_each_node(frame_.arguments, [&](Node &node, Struct *) {
+      if (!node.given || node.slot->kind != Kind::tensor || node.slot->elements != Elements::scales) return;
+      const std::string name = numbers_named(frame_, *node.slot);
+      const Node *numbers = nullptr, *first = nullptr;
+      for (const Node &argument : frame_.arguments) {
+        if (argument.slot->kind != Kind::tensor) continue;
+        if (first == nullptr) first = &argument;
+        if (name == argument.slot->name && argument.given) numbers = &argument;
+      }
+      node.given = numbers != nullptr;
+      if (!node.given) return;
+      // Keys have no 4 bits.
+      const bool fours = name == "key" ? choices_.chance(4) : choices_.chance(144);
+      const SlotRow &shaped = numbers->slot->shape_count != 0 ? *numbers->slot : *first->slot;
+      const Shape *shape = shaped.shape_count != 0 ? &shaped.shapes[0] : nullptr;
+      const int symbol = shape != nullptr && shape->count != 0 ? shape->axes[shape->count - 1].symbol : -1;
+      scaled_.push_back({numbers->slot, fours ? FOVEA_U8 : FOVEA_I8, symbol, choose_step(fours, symbol)});
+    });
+  }
+
+  // Some rows are of several groups.
+  uint64_t choose_step(bool fours, int symbol) {
+    const uint64_t step = fours ? 32 : choices_.chance(96) ? 16 : 1;
+    if (step > 1 && symbol >= 0 && !frame_.sizes.bound[static_cast<size_t>(symbol)] && choices_.chance(112)) {
+      frame_.sizes.value[static_cast<size_t>(symbol)] = step * (1 + choices_.below(5));
+    }
+    return step;
+  }
+
+  void round_sizes() {
+    for (const Scaled &scaled : scaled_) {
+      if (scaled.symbol < 0 || frame_.sizes.bound[static_cast<size_t>(scaled.symbol)]) continue;
+      uint64_t &size = frame_.sizes.value[static_cast<size_t>(scaled.symbol)];
+      size = (size + scaled.step - 1) / scaled.step * scaled.step;
+    }
+  }
+
+  const Scaled *scaled_as(const SlotRow &slot) const {
+    for (const Scaled &scaled : scaled_) {
+      if (scaled.numbers == &slot) return &scaled;
+    }
+    return nullptr;
+  }
+
+  // As its numbers' but for the last axis: a scale for each group of features, of 4 bits two numbers.
+  void shape_scales(Tensor &tensor) {
+    const std::string name = numbers_named(frame_, *tensor.slot);
+    for (const Tensor &numbers : frame_.tensors) {
+      if (name != numbers.slot->name || !is_scaled(numbers.view.dtype) || numbers.view.rank < 1) continue;
+      tensor.view = numbers.view;
+      tensor.batch_axis = numbers.batch_axis;
+      const int64_t paired = numbers.view.dtype == FOVEA_U8 ? 2 : 1, features = features_of(numbers.view);
+      int64_t &count = tensor.view.shape[numbers.view.rank - 1];
+      count = paired;
+      const int64_t group = 16 * paired * static_cast<int64_t>(1 + choices_.below(4));
+      if (features % group == 0 && features > 0 && choices_.chance(160)) count = features / group * paired;
+      if (choices_.chance(6)) count = static_cast<int64_t>(choices_.below(6));  // of no groups
+    }
+  }
+
+  // ---- tensors ------------------------------------------------------------------------------------------------------
 
   bool fill(std::vector<Node> &nodes, bool direct, const Struct *in = nullptr) {
     for (Node &node : nodes) {
@@ -115,6 +191,11 @@ class Builder {
     } else {
       const bool other = choices_.chance(32);
       evaluate(shapes[std::min(other ? choices_.below(count) : alternative_, count - 1)], direct, tensor);
+    }
+    if (slot.elements == Elements::scales) shape_scales(tensor);
+    const Scaled *scaled = scaled_as(slot);
+    if (scaled != nullptr && scaled->dtype == FOVEA_U8 && tensor.view.rank > 0) {
+      tensor.view.shape[tensor.view.rank - 1] /= 2;
     }
     choose_type(slot, direct, tensor);
     choose_strides(tensor);
@@ -183,6 +264,8 @@ class Builder {
     if (!direct && choices_.chance(128)) dtype = FOVEA_F32;
     if (slot.elements == Elements::integers) dtype = choices_.chance(128) ? FOVEA_I64 : FOVEA_I32;
     if (slot.elements == Elements::truth) dtype = FOVEA_BOOL;
+    if (slot.elements == Elements::scales) dtype = FOVEA_F16;
+    if (const Scaled *scaled = scaled_as(slot); scaled != nullptr) dtype = scaled->dtype;
     tensor.view.dtype = dtype;
   }
 
@@ -322,6 +405,7 @@ class Builder {
   const Counted *wanted_ = nullptr;
   SizeChoice sizes_;
   bool strides_ = false;
+  std::vector<Scaled> scaled_;
   size_t alternative_ = 0, types_ = 0;
   int style_ = 0;
 };

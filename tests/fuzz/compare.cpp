@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "numbers.hpp"
+#include "scaled.hpp"
 
 namespace fuzz {
 namespace {
@@ -16,6 +17,7 @@ Unsigned element(const std::vector<uint8_t> &elements, size_t n) {
 }
 
 bool same_element(const Output &a, size_t at, const Output &b, size_t n) {
+  if (is_scaled(a.dtype)) return a.elements[at] == b.elements[n];
   if (is_narrow(a.dtype) && is_narrow(b.dtype)) {
     const auto x = element<uint16_t>(a.elements, at), y = element<uint16_t>(b.elements, n);
     return x == y || (is_nan(x, a.dtype) && is_nan(y, b.dtype));
@@ -35,7 +37,9 @@ size_t count(const Output &output) { return output.elements.size() / std::max<si
   const auto bits = [](const Output &o, size_t i) {
     char text[32];
     std::snprintf(text, sizeof text, "%#x",
-                  is_narrow(o.dtype) ? element<uint16_t>(o.elements, i) : element<uint32_t>(o.elements, i));
+                  is_scaled(o.dtype)   ? element<uint8_t>(o.elements, i)
+                  : is_narrow(o.dtype) ? element<uint16_t>(o.elements, i)
+                                       : element<uint32_t>(o.elements, i));
     return std::string(text);
   };
   fail(frame, std::string("not the same bits: ") + comparison_names[kind] + ", element " + std::to_string(at) + " of " +
@@ -107,12 +111,33 @@ bool has_batch(const Frame &frame, const Outcome &outcome) {
   return apart && first.shape[static_cast<size_t>(first.entry_axis)] > 1;
 }
 
+bool reads_scales(const Frame &frame) {
+  return std::any_of(frame.tensors.begin(), frame.tensors.end(), [&frame](const Tensor &t) {
+    return t.slot->elements == Elements::scales && !t.output && !is_of_rows(frame, t);
+  });
+}
+
+bool is_bilinear(const Frame &frame) {
+  bool found = false;
+  for_each_node(frame.arguments, [&found](const Node &node, const Struct *in) {
+    found = found || (in != nullptr && std::strcmp(in->row->name, "fovea_score") == 0 &&
+                      std::strcmp(node.slot->name, "kind") == 0 && node.integer == FOVEA_SCORE_BILINEAR);
+    found = found || (node.handle != nullptr && node.handle->made_by != nullptr && is_bilinear(*node.handle->made_by));
+  });
+  return found;
+}
+
 // Whether the headers promise float32's bits, rounded once: not where processors multiply pairs of 16 bits.
 bool promises_float32(const Frame &frame) {
   if (sets().names[static_cast<size_t>(frame.set)] == "amx") return false;
   int counts[2] = {}, others = 0;
-  bool holds = false, lacks_twin = false;
+  bool holds = false, lacks_twin = false, scaled = false;
   for (const Tensor &tensor : frame.tensors) {
+    scaled = scaled || scales_of(frame, tensor) >= 0;
+    // Then queries are projected, and not keys.
+    if (is_scaled(tensor.view.dtype) && std::strcmp(tensor.slot->name, "key") == 0 && is_bilinear(frame)) return false;
+    // What is dequantised to F16 is cut to its largest number, and not infinite.
+    if (tensor.output && tensor.view.dtype == FOVEA_F16 && reads_scales(frame)) return false;
     if (tensor.slot->elements != Elements::floats) continue;
     if (!is_narrow(tensor.view.dtype) && !tensor.slot->float32) ++others;
     if (tensor.view.dtype == FOVEA_F16) ++counts[0];
@@ -127,6 +152,7 @@ bool promises_float32(const Frame &frame) {
   const bool one_type = others == 0 && (counts[0] == 0 || counts[1] == 0);
   if (frame.function->inexact_narrow && one_type) return false;
   if (!sets().has_pairs(frame.set)) return true;
+  if (scaled) return false;  // beside a query of 16 bits, or 8 bits beside 8
   // A layer's query may be its key and value as well.
   const std::string name = frame.function->name;
   const bool meets_itself = name.find("_mha_") != std::string::npos || name.find("multi_head") != std::string::npos;
@@ -183,7 +209,13 @@ bool is_pure(const Frame &frame) {
 }
 
 void compare_widened(const Frame &frame, const Outcome &outcome, const Outcome &wide) {
-  if (promises_float32(frame)) expect_same(frame, as_float32, outcome, wide);
+  if (!promises_float32(frame)) return;
+  Comparison kind = as_float32;
+  for (const Tensor &tensor : frame.tensors) {
+    if (kind == fours_as_float32 || scales_of(frame, tensor) < 0) continue;
+    kind = tensor.view.dtype == FOVEA_U8 ? fours_as_float32 : eights_as_float32;
+  }
+  expect_same(frame, kind, outcome, wide);
 }
 
 void compare(Memory &memory, const Frame &frame, const Outcome &outcome, Choices &choices) {
@@ -198,7 +230,7 @@ void compare(Memory &memory, const Frame &frame, const Outcome &outcome, Choices
     apart.apart = true;
     expect_same(frame, in_memory_apart, outcome, execute(memory, frame, apart));
   }
-  if (is_narrow_frame(frame) && promises_float32(frame)) {
+  if (is_narrow_frame(frame) && may_be_floats(frame) && promises_float32(frame)) {
     Variant widened;
     widened.widened = widened.apart = true;
     compare_widened(frame, outcome, execute(memory, frame, widened));

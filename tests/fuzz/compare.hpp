@@ -5,10 +5,19 @@
 
 namespace fuzz {
 
-enum Comparison { with_other_threads, in_memory_apart, as_float32, entry_of_batch, without_plan, comparisons };
-inline constexpr const char *comparison_names[comparisons] = {"other threads and modes", "in place and apart",
-                                                              "16 bits and float32", "an entry of the batch",
-                                                              "planned and in one go"};
+enum Comparison {
+  with_other_threads,
+  in_memory_apart,
+  as_float32,
+  eights_as_float32,
+  fours_as_float32,
+  entry_of_batch,
+  without_plan,
+  comparisons
+};
+inline constexpr const char *comparison_names[comparisons] = {
+    "other threads and modes", "in place and apart",    "16 bits and float32",  "8 bits and float32",
+    "4 bits and float32",      "an entry of the batch", "planned and in one go"};
 
 // Whether the call may be made again: it changes nothing but its outputs.
 bool is_pure(const Frame &frame);

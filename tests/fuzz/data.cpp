@@ -52,6 +52,8 @@ void put(uint8_t *at, fovea_dtype dtype, Noise &noise, int style, uint64_t most)
       std::memcpy(at, &value, sizeof value);
       break;
     }
+    case FOVEA_I8:
+    case FOVEA_U8: *at = static_cast<uint8_t>(noise.next() >> 24); break;
     default: {
       const uint64_t random = noise.next();
       *at = random % 4 == 0 ? 0 : random % 4 == 1 ? static_cast<uint8_t>(random >> 8) : 1;

@@ -7,6 +7,7 @@
 
 #include "float_environment.hpp"
 #include "numbers.hpp"
+#include "scaled.hpp"
 #include "watch.hpp"
 
 namespace fuzz {
@@ -49,7 +50,12 @@ class Execution {
 
   // ---- memory -------------------------------------------------------------------------------------------------------
 
-  bool widens(const Tensor &tensor) const { return variant_.widened && is_narrow(tensor.view.dtype); }
+  bool widens(const Tensor &tensor) const {
+    return variant_.widened && is_narrow(tensor.view.dtype) && tensor.slot->elements != Elements::scales;
+  }
+  // Whether floats stand for numbers with scales.
+  bool makes_floats(const Tensor &tensor) const { return variant_.widened && scales_of(frame_, tensor) >= 0; }
+  bool is_left_out(const Tensor &tensor) const { return variant_.widened && is_of_rows(frame_, tensor); }
 
   void place_tensors() {
     blocks_.resize(frame_.tensors.size());
@@ -58,7 +64,10 @@ class Execution {
       if (tensor.shares >= 0 && !variant_.apart) continue;
       const Tensor &from = tensor.shares >= 0 ? frame_.tensors[static_cast<size_t>(tensor.shares)] : tensor;
       std::vector<uint8_t> bytes = from.bytes;
-      if (widens(tensor)) {
+      if (makes_floats(tensor)) {
+        fovea_tensor view;
+        bytes = floats_of(frame_, tensor, &view);
+      } else if (widens(tensor)) {
         bytes.resize(from.bytes.size() * 2);
         for (size_t at = 0; at + 2 <= from.bytes.size(); at += 2) {
           uint16_t narrow = 0;
@@ -80,7 +89,10 @@ class Execution {
   fovea_tensor view_of(const Tensor &tensor) const {
     fovea_tensor view = tensor.view;
     int64_t first = tensor.first;
-    if (widens(tensor)) {
+    if (makes_floats(tensor)) {
+      floats_of(frame_, tensor, &view);
+      first = 0;
+    } else if (widens(tensor)) {
       view.dtype = FOVEA_F32;
       first *= 2;
     }
@@ -154,6 +166,7 @@ class Execution {
     }
     switch (slot.kind) {
       case Kind::tensor: {
+        if (is_left_out(frame_.tensors[static_cast<size_t>(node.tensor)])) break;
         const fovea_tensor view = view_of(frame_.tensors[static_cast<size_t>(node.tensor)]);
         word.pointer = place(&view, sizeof view);
         break;
@@ -183,7 +196,8 @@ class Execution {
         break;
       case Kind::text: word.pointer = place(node.text, std::strlen(node.text) + 1, false); break;
       case Kind::buffer:
-        word.pointer = node.tensor >= 0 ? view_of(frame_.tensors[static_cast<size_t>(node.tensor)]).data : nullptr;
+        if (node.tensor < 0 || is_left_out(frame_.tensors[static_cast<size_t>(node.tensor)])) break;
+        word.pointer = view_of(frame_.tensors[static_cast<size_t>(node.tensor)]).data;
         break;
       case Kind::address: word.pointer = Memory::forbidden(); break;
       case Kind::callback:

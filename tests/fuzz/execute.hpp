@@ -9,7 +9,7 @@ namespace fuzz {
 // In which way a call is made anew, to be compared.
 struct Variant {
   const fovea_context *context = nullptr;  // null: the frame's
-  bool widened = false;                    // F16 and BF16 become F32, handles their twins
+  bool widened = false;                    // F16, BF16 and numbers with scales become F32, handles their twins
   bool apart = false;                      // nothing in place
   int64_t entry = -1;                      // one entry of the batch
   int environment = -1;

@@ -7,6 +7,7 @@
 
 #include "build.hpp"
 #include "compare.hpp"
+#include "scaled.hpp"
 
 namespace fuzz {
 namespace {
@@ -175,6 +176,7 @@ class Interpreter {
     });
     if (frame->context != nullptr) handle.uses.push_back(frame->context);
     handle.made_by = frame;
+    if (!may_be_floats(*frame)) return state_.add(std::move(handle));
     Variant widened;
     widened.widened = widened.apart = true;
     const Outcome twin = execute(memory(), *frame, widened);
@@ -207,6 +209,7 @@ class Interpreter {
     for (const Handle *handle : changed) {
       if (handle->destroyed || handle->twin == nullptr) return;
     }
+    if (!may_be_floats(frame)) return;
     Variant widened;
     widened.widened = widened.apart = true;
     const Outcome wide = execute(memory(), frame, widened);

@@ -20,8 +20,8 @@ HINTS = {"fovea_mha_parameters": [["query_weight", "key_weight", "value_weight"]
                           "fovea_mha_gradients"), [["out"]]),
          "fovea_linear_pack.weight": "[N,K]"}
 
-# What the tables cannot describe yet: sequences of a pool are numbers that only that pool knows, a step's numbers depend on each
-# other, and rows of 8 bits need scales beside them. tests/pool/walk.cpp walks at random through pools, tests/ragged spoils steps.
+# What the tables cannot describe yet: sequences of a pool are numbers that only that pool knows, and a step's numbers depend on each
+# other. tests/pool/walk.cpp walks at random through pools, tests/ragged spoils steps.
 # Gradients of what a call may have are left to tests/gradients, tests/layer_gradients and interface/every_operation: it would have
 # to be given at random, too, which is rare.
 RARE_GRADIENTS = {"log_sum_exp", "weights", "bias", "alibi_slopes", "sinks", "query_weight", "key_weight", "weight", "score_bias",
@@ -30,9 +30,9 @@ RARE_GRADIENTS_OF = {"fovea_linear_gradients": ("bias", "multiplier"),
                      "fovea_mha_gradients": ("key", "value", "query_weight", "key_weight", "value_weight", "in_weight", "out_weight",
                                              "query_bias", "key_bias", "value_bias", "in_bias", "out_bias", "attention")}
 LEFT_OUT_HEADERS = {"serving.h"}
-LEFT_OUT_FUNCTIONS = {"fovea_quantize", "fovea_dequantize"}
-LEFT_OUT_MEMBERS = {"schedule", "key_pages", "value_pages", "key_scales", "value_scales", "fovea_mha_options.flags",
-                    "fovea_mha_buffers.attention"} | {f"fovea_attention_gradients.{name}" for name in RARE_GRADIENTS} | \
+LEFT_OUT_MEMBERS = {"schedule", "key_pages", "value_pages", "fovea_mha_options.flags", "fovea_mha_buffers.attention"} | \
+    {f"{struct}.{name}" for struct in ("fovea_mha_options", "fovea_mha_buffers") for name in ("key_scales", "value_scales")} | \
+    {f"fovea_attention_gradients.{name}" for name in RARE_GRADIENTS} | \
     {f"grad_{name}" for name in RARE_GRADIENTS} | \
     {f"{struct}.{name}" for struct, names in RARE_GRADIENTS_OF.items() for name in names}
 LEFT_OUT_VALUES = {"FOVEA_MHA_KEEP_PAGES"}
@@ -50,7 +50,7 @@ def without_what_is_left_out(interface):
     kept = dict(interface)
     for kind in ("handles", "structs", "functions"):
         kept[kind] = [item for item in interface[kind]
-                      if item.get("header") not in LEFT_OUT_HEADERS and item["name"] not in LEFT_OUT_FUNCTIONS]
+                      if item.get("header") not in LEFT_OUT_HEADERS]
     kept["structs"] = [dict(struct, members=[member for member in struct["members"] if not is_left_out(struct, member)])
                        for struct in kept["structs"]]
     kept["enums"] = [dict(enum, values=[value for value in enum["values"] if value["name"] not in LEFT_OUT_VALUES])
@@ -136,7 +136,7 @@ class Tables:
                 row += self.shape_list(found)
             if other:
                 row += f'.shape_of = "{other}", '
-            row += f".elements = Elements::{shapes.element_types(words)}, "
+            row += f".elements = Elements::{shapes.element_types(words, item['name'])}, "
             most = shapes.bound(words, self.symbols)
             if most:
                 row += f".bound = {self.size(most)}, "

@@ -21,7 +21,7 @@ struct Shape {
   size_t count;
 };
 
-enum class Elements { floats, integers, truth };
+enum class Elements { floats, scales, integers, truth };  // scales: of numbers of 8 or 4 bits
 
 enum class Kind {
   tensor,

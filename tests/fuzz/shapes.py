@@ -7,7 +7,7 @@ argument takes what the functions say that it names ("as fovea_sdpa"). What is s
 """
 import re
 
-TYPES = r"(?:F32|F16|BF16|I32|I64|BOOL|F)"
+TYPES = r"(?:F32|F16|BF16|I32|I64|I8|U8|BOOL|F)"
 # Not `out[i,2j]`, an element in a formula.
 BETWEEN = rf"(?:'s|,|\s)(?:,|\s|{TYPES}\b|NULL\b|or\b|and\b|output\b)*"
 GROUP = r"\[[^\]\n]*\]"
@@ -107,8 +107,10 @@ class Docs:
         return match[1] if match else None
 
 
-def element_types(text):
-    """Whether integers, truth values or numbers with a point."""
+def element_types(text, name=""):
+    """Whether integers, truth values, numbers with a point, or the scales of numbers of 8 or 4 bits."""
+    if re.fullmatch(r"(\w+_)?scales", name):
+        return "scales"
     head = text.split("]")[0] + text[text.find("]"):][:60]
     if re.search(r"\bI(32|64)\b", head):
         return "integers"
