@@ -13,11 +13,21 @@ enum Comparison {
   fours_as_float32,
   entry_of_batch,
   without_plan,
+  appended_eights,
+  appended_fours,
+  sequence_alone,
   comparisons
 };
-inline constexpr const char *comparison_names[comparisons] = {
-    "other threads and modes", "in place and apart",    "16 bits and float32",  "8 bits and float32",
-    "4 bits and float32",      "an entry of the batch", "planned and in one go"};
+inline constexpr const char *comparison_names[comparisons] = {"other threads and modes",
+                                                              "in place and apart",
+                                                              "16 bits and float32",
+                                                              "8 bits and float32",
+                                                              "4 bits and float32",
+                                                              "an entry of the batch",
+                                                              "planned and in one go",
+                                                              "8 bits appended and quantised",
+                                                              "4 bits appended and quantised",
+                                                              "a sequence in a step and alone"};
 
 // Whether the call may be made again: it changes nothing but its outputs.
 bool is_pure(const Frame &frame);

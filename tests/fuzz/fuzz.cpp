@@ -1,5 +1,5 @@
-// Layout of the bytes: for each call its function, whether and what is wrong with it, then what build.cpp asks for. Up
-// to twelve calls share their handles.
+// Layout of the bytes: for each call its function, whether and what is wrong with it, then what build.cpp asks for; or the
+// number behind the functions', then what serving.cpp asks for. Up to twelve calls share their handles.
 #include "fuzz.hpp"
 
 #include <cstdio>
@@ -8,6 +8,7 @@
 #include "build.hpp"
 #include "compare.hpp"
 #include "scaled.hpp"
+#include "serving.hpp"
 
 namespace fuzz {
 namespace {
@@ -84,7 +85,11 @@ class Interpreter {
  public:
   void run(Choices &choices) {
     for (int n = 0; n < most_calls && !choices.empty(); ++n) {
-      const size_t function = choices.below(tables.function_count);
+      const size_t function = choices.below(tables.function_count + 1);
+      if (function == tables.function_count) {
+        serve(memory(), choices);
+        continue;
+      }
       const uint8_t what = choices.byte();
       call(choices, function, what < 160, 0);
     }

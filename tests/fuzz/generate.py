@@ -21,7 +21,7 @@ HINTS = {"fovea_mha_parameters": [["query_weight", "key_weight", "value_weight"]
          "fovea_linear_pack.weight": "[N,K]"}
 
 # What the tables cannot describe yet: sequences of a pool are numbers that only that pool knows, and a step's numbers depend on each
-# other. tests/pool/walk.cpp walks at random through pools, tests/ragged spoils steps.
+# other. serving.cpp makes calls of schedules, tests/pool/walk.cpp walks at random through pools, tests/ragged spoils steps.
 # Gradients of what a call may have are left to tests/gradients, tests/layer_gradients and interface/every_operation: it would have
 # to be given at random, too, which is rare.
 RARE_GRADIENTS = {"log_sum_exp", "weights", "bias", "alibi_slopes", "sinks", "query_weight", "key_weight", "weight", "score_bias",

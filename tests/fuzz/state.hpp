@@ -56,7 +56,7 @@ struct Tally {
   static constexpr size_t max_functions = 256, statuses = 16, max_members = 1024;
   uint64_t calls[max_functions][statuses];
   uint64_t members[max_members];  // by number_of
-  uint64_t compared[8];           // by kind of comparison
+  uint64_t compared[16];          // by kind of comparison
   uint64_t too_large;
 };
 extern Tally *tally;
