@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "operand_call.hpp"
+#include "handles.hpp"
 
 namespace testing {
 namespace {
@@ -14,12 +14,6 @@ using Setup = std::function<void(OperandCall &)>;
 const Shape kQuery = {2, 4, 3, 6}, kKey = {2, 2, 5, 6}, kValue = {2, 2, 5, 8}, kOut = {2, 4, 3, 8};
 constexpr int32_t kKinds[] = {FOVEA_SCORE_DOT, FOVEA_SCORE_BILINEAR, FOVEA_SCORE_ADDITIVE, FOVEA_SCORE_CONCAT,
                               FOVEA_SCORE_GAUSSIAN};
-
-template <typename Handle, void (*destroy)(Handle *)>
-Handle *keep(OperandCall &call, Handle *handle) {
-  call.kept.emplace_back(handle, [](void *made) { destroy(static_cast<Handle *>(made)); });
-  return handle;
-}
 
 // A score's parameters that a kind requires, of queries and keys of six features and four heads.
 void give_score(OperandCall &call, const std::string &path, int32_t kind) {
@@ -51,33 +45,6 @@ std::vector<Setup> scored(const std::string &path, const Setup &rest) {
   return all;
 }
 
-fovea_prepared_keys *prepared_keys(OperandCall &call) {
-  const Tensor<float> weight({6, 6}), key(kKey);
-  const fovea_tensor w = weight.view(), k = key.view();
-  for (const Tensor<float> *tensor : {&weight, &key}) std::fill_n(tensor->data(), tensor->count(), 0.25f);
-  fovea_score score{};
-  score.struct_size = sizeof score;
-  score.kind = FOVEA_SCORE_BILINEAR;
-  score.weight = &w;
-  const fovea_prepared_keys_sizes sizes = {sizeof sizes, 2, 2, 64, 6, 6, FOVEA_F32, 0};
-  fovea_prepared_keys *keys = nullptr;
-  REQUIRE(fovea_prepared_keys_create(nullptr, &score, &sizes, &keys) == FOVEA_OK);
-  REQUIRE(fovea_prepared_keys_append(nullptr, keys, &k) == FOVEA_OK);
-  return keep<fovea_prepared_keys, fovea_prepared_keys_destroy>(call, keys);
-}
-
-constexpr int64_t kTokens = 5, kPage = 4;  // two sequences of 2 and 3 tokens, a page for each
-
-// Pages of keys and of values, of so many features; of 8 bits with a scale for each row.
-struct Pages {
-  int64_t value_dim = 8;
-  bool eight_bits = false;
-  Shape keys() const { return {3, 2, kPage, 6}; }
-  Shape values() const { return {3, 2, kPage, value_dim}; }
-  Shape scales() const { return {3, 2, kPage, 1}; }
-  fovea_dtype dtype() const { return eight_bits ? FOVEA_I8 : FOVEA_F32; }
-};
-
 // Into the places of a call that begin so.
 void give_pages(OperandCall &call, const Pages &pages, const std::string &path, const std::string &scales_path) {
   call.give(path + "key_pages", pages.keys(), pages.dtype());
@@ -85,73 +52,6 @@ void give_pages(OperandCall &call, const Pages &pages, const std::string &path, 
   if (!pages.eight_bits) return;
   call.give(scales_path + "key_scales", pages.scales(), FOVEA_F16);
   call.give(scales_path + "value_scales", pages.scales(), FOVEA_F16);
-}
-
-// A schedule whose step is set. per_head: with alibi_slopes and sinks.
-fovea_schedule *schedule(OperandCall &call, const Pages &pages, bool per_head = true) {
-  const auto described = [](const Shape &shape, fovea_dtype dtype = FOVEA_F32) {
-    return fovea_tensor_contiguous(nullptr, dtype, static_cast<int32_t>(shape.size()), shape.data());
-  };
-  const fovea_tensor query = described({kTokens, 4, 6}), out = described({kTokens, 4, pages.value_dim});
-  const fovea_tensor key = described(pages.keys(), pages.dtype()), value = described(pages.values(), pages.dtype());
-  const fovea_tensor heads = described({4}), scales = described(pages.scales(), FOVEA_F16);
-  fovea_attention_options options{};
-  options.struct_size = sizeof options;
-  options.alibi_slopes = options.sinks = per_head ? &heads : nullptr;
-  options.key_scales = options.value_scales = pages.eight_bits ? &scales : nullptr;
-  fovea_schedule_limits limits{};
-  limits.struct_size = sizeof limits;
-  limits.sequences = 2;
-  fovea_schedule *made = nullptr;
-  REQUIRE(fovea_schedule_create(nullptr, nullptr, &query, &key, &value, &out, &options, &limits, &made) == FOVEA_OK);
-  const int64_t starts[] = {0, 2, kTokens}, lens[] = {2, 3}, ids[] = {2, 0}, three = 3, two = 2, table[] = {2, 1};
-  const fovea_tensor starts_view = fovea_tensor_contiguous(starts, FOVEA_I64, 1, &three);
-  const fovea_tensor lens_view = fovea_tensor_contiguous(lens, FOVEA_I64, 1, &two);
-  const fovea_tensor ids_view = fovea_tensor_contiguous(ids, FOVEA_I64, 2, table);
-  fovea_step step{};
-  step.struct_size = sizeof step;
-  step.query_starts = &starts_view;
-  step.key_lens = &lens_view;
-  step.page_ids = &ids_view;
-  REQUIRE(fovea_schedule_set(made, &step) == FOVEA_OK);
-  return keep<fovea_schedule, fovea_schedule_destroy>(call, made);
-}
-
-fovea_schedule *packed_schedule(OperandCall &call) {
-  const int64_t shape[] = {kTokens, 4, 6};
-  const fovea_tensor rows = fovea_tensor_contiguous(nullptr, FOVEA_F32, 3, shape);
-  fovea_schedule_limits limits{};
-  limits.struct_size = sizeof limits;
-  limits.sequences = 2;
-  fovea_schedule *made = nullptr;
-  REQUIRE(fovea_schedule_create(nullptr, nullptr, &rows, &rows, &rows, &rows, nullptr, &limits, &made) == FOVEA_OK);
-  return keep<fovea_schedule, fovea_schedule_destroy>(call, made);
-}
-
-fovea_packed_matrix *packed(OperandCall &call) {  // [5,8]
-  const Tensor<float> b({5, 8});
-  std::fill_n(b.data(), b.count(), 0.25f);
-  const fovea_tensor view = b.view();
-  fovea_packed_matrix *made = nullptr;
-  REQUIRE(fovea_matmul_pack(nullptr, &view, nullptr, &made) == FOVEA_OK);
-  return keep<fovea_packed_matrix, fovea_packed_matrix_destroy>(call, made);
-}
-
-// Four heads of six features, of two key/value heads; inputs of 10, outputs of 10.
-fovea_mha_weights *mha_weights(OperandCall &call) {
-  const Tensor<float> query({24, 10}), key({12, 10}), out({10, 24});
-  for (const Tensor<float> *tensor : {&query, &key, &out}) std::fill_n(tensor->data(), tensor->count(), 0.1f);
-  const fovea_tensor q = query.view(), k = key.view(), o = out.view();
-  fovea_mha_parameters parameters{};
-  parameters.struct_size = sizeof parameters;
-  parameters.heads = 4;
-  parameters.kv_heads = 2;
-  parameters.query_weight = &q;
-  parameters.key_weight = parameters.value_weight = &k;
-  parameters.out_weight = &o;
-  fovea_mha_weights *made = nullptr;
-  REQUIRE(fovea_mha_weights_create(nullptr, &parameters, &made) == FOVEA_OK);
-  return keep<fovea_mha_weights, fovea_mha_weights_destroy>(call, made);
 }
 
 void give_sequences(OperandCall &call) {  // as many queries as keys, for rotary's positions
