@@ -1,6 +1,8 @@
 // Keys behind every valid length of their batch entry: neither read nor projected, and what scratch memory holds in
 // their place does not matter.
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -46,20 +48,39 @@ void for_each_padded(const Body &body) {
   }
 }
 
-// The first rows of a tensor [2,1,K,size], up to row `length` of the second entry; behind them is a guard page.
-Tensor<float> valid_rows(const Tensor<float> &tensor, int64_t length) {
-  const int64_t size = tensor.shape().back();
-  const std::vector<float> dense = tensor.dense();
-  const int64_t rows = kSizes.key_len + length;
-  return std::move(Tensor<float>({rows, size}).assign({dense.begin(), dense.begin() + rows * size}));
-}
+// The first rows of a tensor [2,1,K,size], up to row `length` of the second entry. Behind them lies memory that may not
+// be touched, as much as the tensor's other rows would take: no other tensor is where the call is told that these are.
+class ValidRows {
+ public:
+  ValidRows(const Tensor<float> &tensor, int64_t length) {
+    const std::vector<float> dense = tensor.dense();
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), whole = dense.size() * sizeof(float);
+    const size_t rows = static_cast<size_t>((kSizes.key_len + length) * tensor.shape().back()) * sizeof(float);
+    const size_t usable = (rows + page - 1) / page * page;
+    size_ = usable + whole;
+    memory_ = static_cast<std::byte *>(mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(memory_ != MAP_FAILED);
+    REQUIRE_EQ(mprotect(memory_, usable, PROT_READ | PROT_WRITE), 0);
+    data_ = memory_ + usable - rows;
+    std::memcpy(data_, dense.data(), rows);
+  }
+  ~ValidRows() { munmap(memory_, size_); }
+  ValidRows(const ValidRows &) = delete;
+  ValidRows &operator=(const ValidRows &) = delete;
+
+  void *data() const { return data_; }
+
+ private:
+  std::byte *memory_ = nullptr, *data_ = nullptr;
+  size_t size_ = 0;
+};
 
 }  // namespace
 
 TEST_SUITE("scores padding") {
   TEST_CASE("keys and values behind every valid length are not read") {
     for_each_padded([](const AttentionProblem &problem, int64_t length) {
-      const Tensor<float> key = valid_rows(problem.key, length), value = valid_rows(problem.value, length);
+      const ValidRows key(problem.key, length), value(problem.value, length);
       for_each_isa([&](const fovea_context *context) {
         for (bool weights : {false, true}) {
           const AttentionResult whole = problem.make_result(weights), part = problem.make_result(weights);
