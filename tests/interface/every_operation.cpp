@@ -80,19 +80,19 @@ const Spoiled kSpoiled[] = {
 
 // Every operand of the call spoiled in each way, one at a time.
 void check_refusals(const Operation &operation, const CallSizes &sizes, uint64_t seed) {
-  const OperationCall good(operation.operands(sizes), seed);
+  const OperationCall good(operation.operands(sizes), seed), call(operation.operands(sizes), seed);
   if (good.run(operation, sizes) != FOVEA_OK) return;  // sizes that one or the other operation does not take
-  for (size_t n = 0; n < good.operands.size(); ++n) {
-    if (!good.given(n)) continue;
-    const std::string name = good.operands[n].name;
+  const std::vector<unsigned char> before = call.outputs();
+  for (size_t n = 0; n < call.operands.size(); ++n) {
+    if (!call.given(n)) continue;
+    const std::string name = call.operands[n].name;
     CAPTURE(name);
     for (const Spoiled &bad : kSpoiled) {
       CAPTURE(bad.what);
-      OperationCall call(operation.operands(sizes), seed);
-      const std::vector<unsigned char> before = call.outputs();
-      if (!bad.spoil(call.tensors[n])) continue;
-      if (call.tensors[n].dtype == FOVEA_BF16 && call.operands[n].narrow) continue;
-      check_refusal(call.run(operation, sizes), bad.expected, {name_in_messages(name)});
+      std::vector<fovea_tensor> spoiled = call.tensors;
+      if (!bad.spoil(spoiled[n])) continue;
+      if (spoiled[n].dtype == FOVEA_BF16 && call.operands[n].narrow) continue;
+      check_refusal(call.run(operation, sizes, spoiled.data()), bad.expected, {name_in_messages(name)});
       CHECK(call.outputs() == before);
     }
   }
@@ -213,22 +213,23 @@ TEST_SUITE("every operation") {
 
   TEST_CASE("an output that overlaps an input or another output is refused") {
     for_each_call(true, 12, [](const Operation &operation, const CallSizes &sizes, uint64_t seed) {
-      const OperationCall good(operation.operands(sizes), seed);
+      const OperationCall good(operation.operands(sizes), seed), call(operation.operands(sizes), seed);
       if (good.run(operation, sizes) != FOVEA_OK) return;
-      for (size_t output = 0; output < good.operands.size(); ++output) {
-        if (!good.given(output) || !good.is_output(output)) continue;
-        for (size_t other = 0; other < good.operands.size(); ++other) {
-          const Role role = good.operands[other].role;
-          if (other == output || !good.given(other) || (role != Role::input && role != Role::output)) continue;
-          if (good.memory[other].size() < 8) continue;  // behind the first element there must be another
-          OperationCall call(operation.operands(sizes), seed);
+      const std::vector<unsigned char> before = call.outputs();
+      for (size_t output = 0; output < call.operands.size(); ++output) {
+        if (!call.given(output) || !call.is_output(output)) continue;
+        for (size_t other = 0; other < call.operands.size(); ++other) {
+          const Role role = call.operands[other].role;
+          if (other == output || !call.given(other) || (role != Role::input && role != Role::output)) continue;
+          if (call.memory[other].size() < 8) continue;  // behind the first element there must be another
           CAPTURE(call.operands[output].name);
           CAPTURE(call.operands[other].name);
           // One element on, so that operations which allow in place refuse it too.
           const auto address = reinterpret_cast<uintptr_t>(call.tensors[other].data);
-          call.tensors[output].data = reinterpret_cast<void *>((address + 4) / 4 * 4);
-          const std::vector<unsigned char> before = call.outputs();
-          check_refusal(call.run(operation, sizes), FOVEA_OVERLAP, {name_in_messages(call.operands[other].name)});
+          std::vector<fovea_tensor> overlapping = call.tensors;
+          overlapping[output].data = reinterpret_cast<void *>((address + 4) / 4 * 4);
+          check_refusal(call.run(operation, sizes, overlapping.data()), FOVEA_OVERLAP,
+                        {name_in_messages(call.operands[other].name)});
           CHECK(call.outputs() == before);
         }
       }

@@ -246,14 +246,19 @@ class Ragged {
     step_.*member = integers_.back()->view();
   }
 
+  static void copy_row(int64_t dim, const float *from, int64_t from_stride, float *to, int64_t to_stride) {
+    for (int64_t d = 0; d < dim; ++d) to[d * to_stride] = from[d * from_stride];
+  }
+
   Tensor<float> pack(Tensor<float> AttentionProblem::*rows, int64_t length, int64_t heads, int64_t dim) const {
     Tensor<float> packed({length, heads, dim});
     int64_t start = 0;
     for (const AttentionProblem &sequence : sequences_) {
       const Tensor<float> &its = sequence.*rows;
       const int64_t count = its.shape()[2];
-      for_each_index({heads, count, dim},
-                     [&](const Shape &at) { packed(start + at[1], at[0], at[2]) = its(0, at[0], at[1], at[2]); });
+      for_each_index({heads, count}, [&](const Shape &at) {
+        copy_row(dim, &its(0, at[0], at[1], 0), its.strides().back(), &packed(start + at[1], at[0], 0), 1);
+      });
       start += count;
     }
     return packed;
@@ -301,8 +306,9 @@ class Ragged {
     pages.fill([] { return kNan; });
     for (size_t s = 0; s < sequences_.size(); ++s) {
       const Tensor<float> &its = sequences_[s].*rows;
-      for_each_index({shape[1], its.shape()[2], dim}, [&](const Shape &at) {
-        pages(pages_[s][static_cast<size_t>(at[1] / size)], at[0], at[1] % size, at[2]) = its(0, at[0], at[1], at[2]);
+      for_each_index({shape[1], its.shape()[2]}, [&](const Shape &at) {
+        float *const row = &pages(pages_[s][static_cast<size_t>(at[1] / size)], at[0], at[1] % size, 0);
+        copy_row(dim, &its(0, at[0], at[1], 0), its.strides().back(), row, pages.strides().back());
       });
     }
     return pages;
