@@ -203,21 +203,21 @@ void check_types(MultiHead layer, const Types &types, const fovea_mha_options *o
     const Tensor<float> floats = narrowed.layer.make_out();
     REQUIRE_OK(narrowed.layer.run(context, narrowed.layer.make_weights(context), floats, options));
     const std::vector<float> truth = floats.dense();
+    const bool keeps = narrowed.keeps_bfloat16(context), near = keeps || narrowed.takes_products(context);
     for (const bool once : {false, true}) {
       const std::vector<float> out = narrowed.run(context, options, once);
       int64_t wrong = 0;
       for (size_t n = 0; n < truth.size(); ++n) {
         const float expected = rounded_to(truth[n], types.out);
         // Sums in another order, and perhaps the next number of 16 bits; or a rounding in each of the steps.
-        const bool keeps = narrowed.keeps_bfloat16(context);
         const float allowed = keeps ? 0x1p-5f * (1 + std::abs(expected))
                                     : 1e-4f + (types.out == FOVEA_F32 ? 0 : 0x1p-7f * std::abs(expected));
-        wrong += narrowed.takes_products(context) || keeps ? !(std::abs(out[n] - expected) <= allowed)
-                                                           : std::memcmp(&out[n], &expected, sizeof expected) != 0;
+        wrong +=
+            near ? !(std::abs(out[n] - expected) <= allowed) : std::memcmp(&out[n], &expected, sizeof expected) != 0;
       }
       CHECK_EQ(wrong, 0);
       const fovea_rotary_options *rotary = options == nullptr ? nullptr : options->rotary;
-      if (narrowed.keeps_bfloat16(context)) {
+      if (keeps) {
         CHECK(same_bits(out, narrowed.compose<NarrowTensor>(context, rotary)));
       }
     }

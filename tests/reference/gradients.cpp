@@ -110,9 +110,8 @@ class Pass {
       for (int64_t d = 0; d < in_.value_dim; ++d) {
         dp += kept * Real(grad_out[d]) * Real(v[d]);
         size += std::abs(double(kept) * grad_out[d] * v[d]);
-        const Real term = kept * p * Real(grad_out[d]);
-        result_.value.add((kv_head * in_.key_len + j) * in_.value_dim + d, term, std::abs(double(term)));
       }
+      add_row(result_.value, (kv_head * in_.key_len + j) * in_.value_dim, kept * p, grad_out, in_.value_dim, 1, 1);
       const Real dl = p * (dp - mean + grad_lse);
       size *= std::abs(double(p));
       result_.bias.add(row * in_.key_len + j, dl, size);
@@ -141,6 +140,18 @@ class Pass {
     int64_t head, query, key;
   };
 
+  // Adds da factor x[d] to each of a row's elements, size |factor x[d]| being the magnitude.
+  static void add_row(Gradient<Real> &to, int64_t at, Real factor, const float *x, int64_t count, Real da,
+                      double size) {
+    Real *const values = to.values.data() + at;
+    double *const magnitudes = to.magnitudes.data() + at;
+    for (int64_t d = 0; d < count; ++d) {
+      const Real term = factor * Real(x[d]);
+      values[d] += da * term;
+      if constexpr (std::is_same_v<Real, double>) magnitudes[d] += size * std::abs(term);
+    }
+  }
+
   void pass_pair(const Pair &pair, Real raw, Real da, double size) {
     const float *q = in_.query.data() + pair.query * in_.query_dim, *k = in_.key.data() + pair.key * in_.key_dim;
     const auto add = [&](Gradient<Real> &to, int64_t at, Real factor) {
@@ -148,10 +159,8 @@ class Pass {
     };
     switch (in_.score.kind) {
       case ScoreKind::kDot:
-        for (int64_t d = 0; d < in_.query_dim; ++d) {
-          add(result_.query, pair.query * in_.query_dim + d, Real(k[d]));
-          add(result_.key, pair.key * in_.key_dim + d, Real(q[d]));
-        }
+        add_row(result_.query, pair.query * in_.query_dim, 1, k, in_.query_dim, da, size);
+        add_row(result_.key, pair.key * in_.key_dim, 1, q, in_.key_dim, da, size);
         break;
       case ScoreKind::kGaussian: {
         const Real sigma = Real(in_.score.sigmas[pair.head]);
@@ -165,12 +174,12 @@ class Pass {
       }
       case ScoreKind::kBilinear:
         for (int64_t c = 0; c < in_.query_dim; ++c) {
+          const float *w = in_.score.weight.data() + c * in_.key_dim;
           for (int64_t d = 0; d < in_.key_dim; ++d) {
-            const Real w = Real(in_.score.weight[c * in_.key_dim + d]);
-            add(result_.query, pair.query * in_.query_dim + c, w * Real(k[d]));
-            add(result_.key, pair.key * in_.key_dim + d, w * Real(q[c]));
-            add(result_.weight, c * in_.key_dim + d, Real(q[c]) * Real(k[d]));
+            add(result_.query, pair.query * in_.query_dim + c, Real(w[d]) * Real(k[d]));
           }
+          add_row(result_.key, pair.key * in_.key_dim, Real(q[c]), w, in_.key_dim, da, size);
+          add_row(result_.weight, c * in_.key_dim, Real(q[c]), k, in_.key_dim, da, size);
         }
         break;
       default: pass_units(pair, q, k, da, size);
@@ -230,14 +239,10 @@ class Pass {
       };
       add(result_.score_vector, u, t);
       if (!score.bias.empty()) add(result_.score_bias, u, e);
-      for (int64_t d = 0; d < in_.query_dim; ++d) {
-        add(result_.query, pair.query * in_.query_dim + d, e * Real(of_query.row(u)[d]));
-        add(of_query.gradient, of_query.at(u) + d, e * Real(q[d]));
-      }
-      for (int64_t d = 0; d < in_.key_dim; ++d) {
-        add(result_.key, pair.key * in_.key_dim + d, e * Real(of_key.row(u)[d]));
-        add(of_key.gradient, of_key.at(u) + d, e * Real(k[d]));
-      }
+      add_row(result_.query, pair.query * in_.query_dim, e, of_query.row(u), in_.query_dim, da, size);
+      add_row(of_query.gradient, of_query.at(u), e, q, in_.query_dim, da, size);
+      add_row(result_.key, pair.key * in_.key_dim, e, of_key.row(u), in_.key_dim, da, size);
+      add_row(of_key.gradient, of_key.at(u), e, k, in_.key_dim, da, size);
     }
   }
 
