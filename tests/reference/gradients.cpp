@@ -175,9 +175,16 @@ class Pass {
       case ScoreKind::kBilinear:
         for (int64_t c = 0; c < in_.query_dim; ++c) {
           const float *w = in_.score.weight.data() + c * in_.key_dim;
+          const int64_t at = pair.query * in_.query_dim + c;
+          Real value = result_.query.values[at];  // not in memory while it is added to: each addition would wait for it
+          double magnitude = result_.query.magnitudes[at];
           for (int64_t d = 0; d < in_.key_dim; ++d) {
-            add(result_.query, pair.query * in_.query_dim + c, Real(w[d]) * Real(k[d]));
+            const Real term = Real(w[d]) * Real(k[d]);
+            value += da * term;
+            magnitude += size * std::abs(double(term));
           }
+          result_.query.values[at] = value;
+          result_.query.magnitudes[at] = magnitude;
           add_row(result_.key, pair.key * in_.key_dim, Real(q[c]), w, in_.key_dim, da, size);
           add_row(result_.weight, c * in_.key_dim, Real(q[c]), k, in_.key_dim, da, size);
         }
