@@ -166,7 +166,9 @@ class Expected {
   const ScoreEffects effects = effects_of_scores(truth, 0);
   const std::vector<double> bounds = elementwise_bounds(inputs, truth);
 
-  size_t numbers() const { return truth.weights.size() + truth.out.size(); }
+  size_t numbers() const {
+    return inputs.query.size() + inputs.key.size() + inputs.value.size() + truth.weights.size() + truth.out.size();
+  }
 
   // Evaluated when it is first asked for: few problems need any order but the first.
   const Plain &plain(int order) const {
