@@ -94,7 +94,8 @@ void check_weight_rows(const AttentionProblem &problem, const reference::Attenti
   }
 }
 
-// What was evaluated last, found again by what it was made of. NaN equals nothing, so what is made of one is not.
+// What was evaluated last, found again by what it was made of. NaN equals nothing, so what is made of one is not. For one
+// thread: results that several have made are judged when these have ended.
 template <typename Made>
 class Recent {
  public:

@@ -4,20 +4,25 @@
 
 #include <math.h>
 
+#include "beyond_xsimd/bytes.hpp"
 #include "kernels/shared_rows.hpp"
 #include "kernels/transpose.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// Bias and boolean mask of `width` keys from `key` on, one row, as one addend: -infinity where masked.
+// Fewer bytes than a register's worth, zeros behind them: a call, as they come at the end of a tile alone.
+FOVEA_NOINLINE Float first_bytes(const int8_t *from, int64_t width) { return Float(load_first_bytes(from, width)); }
+
+// Bias and boolean mask of `width` keys from `key` on, one row, as one addend: -infinity where masked. Behind them is
+// anything.
 template <class Element>
 FOVEA_INLINE Float addend(const void *bias, const uint8_t *mask, int64_t key, int64_t width) {
   Float sum = bias == nullptr ? zero() : load_partial(static_cast<const Element *>(bias) + key, width);
   if (mask != nullptr) {
-    alignas(64) float masked[lanes] = {};
-    for (int64_t i = 0; i < width; ++i) masked[i] = mask[key + i] != 0 ? 0.0f : 1.0f;
-    sum = choose(Float::load_aligned(masked) == zero(), sum, splat(-INFINITY));
+    const auto *bytes = reinterpret_cast<const int8_t *>(mask) + key;
+    const Float attended = width == lanes ? Float(load_bytes(bytes)) : first_bytes(bytes, width);
+    sum = choose(attended == zero(), splat(-INFINITY), sum);
   }
   return sum;
 }

@@ -138,7 +138,7 @@ struct AdditiveGradients {
   }
 
   // slope(place of a register of rows, unit of the chunk, key of the block) for `count` keys from j on; whole: for
-  // `block`.
+  // `block`. By value, so that the pointers it holds stay in registers while sums are stored.
   template <bool whole, class Slope>
   FOVEA_NOINLINE void pass_block(int64_t j, int64_t count, const Slope slope) {
     const float *grads = job.score.tile.scores + j * tile_rows;
@@ -184,7 +184,8 @@ struct AdditiveGradients {
     }
   }
 
-  // Lane i of the result is horizontal_sum(square.row[i]), of these bits.
+  // Lane i of the result is the sum of square.row[i]. With AVX-512 sum_rows (kernels/transpose.hpp) adds in another
+  // order, and bits are pinned.
   FOVEA_INLINE static Float horizontal_sums(Square &square) {
     transpose(square);
     Float sum[4];
