@@ -60,4 +60,8 @@ void unmap_between_guards(std::byte *first, size_t size) noexcept {
   if (!untouchable || !keep(first, size)) munmap(first - page_size(), size + 2 * page_size());
 }
 
+GuardedMemory::~GuardedMemory() {
+  if (first_ != nullptr) unmap_between_guards(first_, usable_);
+}
+
 }  // namespace testing

@@ -73,9 +73,7 @@ class GuardedMemory {
     swap(other);
     return *this;
   }
-  ~GuardedMemory() {
-    if (first_ != nullptr) unmap_between_guards(first_, usable_);
-  }
+  ~GuardedMemory();  // not inline: GCC 12 believes that an empty std::optional's would be read
 
   std::byte *data() const { return data_; }
   size_t size() const { return size_; }
