@@ -1,7 +1,6 @@
 // Which kernels a plan takes where the processor has products of pairs of bfloat16, and what it says of that. Plans
 // alone, so on any machine with AVX-512, in which kernels reckon their scratch memory (support/claimed_cpu.cpp). Exits
 // with 77 elsewhere.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <fovea/fovea.h>
 

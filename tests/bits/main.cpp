@@ -4,7 +4,6 @@
 //
 //   fovea_bits DIRECTORY                       compares
 //   FOVEA_RENEW_BITS=1 fovea_bits DIRECTORY    writes the files of the machine's instruction sets
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <algorithm>

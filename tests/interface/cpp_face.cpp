@@ -1,6 +1,5 @@
 // The C++ interface: each function once, errors as exceptions with the C message, owners that move. What the functions
 // compute is tested through the C interface they call.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -267,3 +266,5 @@ TEST_CASE("matmul, plain and packed") {
 }
 
 TEST_SUITE_END();
+
+int main(int argc, char **argv) { return doctest::Context(argc, argv).run(); }

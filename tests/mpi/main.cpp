@@ -1,6 +1,5 @@
 // The test program of fovea-mpi, of which every rank runs one. All ranks make the same problems from the same seeds, so
 // a rank that fails a check stays in step with the others; where it could not, it ends them all.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <cstdio>

@@ -77,7 +77,12 @@ echo "ok: how far a build is"
 
 # The demo begins a release build with this processor's best set; what wants all sets widens it, and the demo never narrows it.
 stub meson <<END
-case \$1 in --version) echo 1.0 ;; setup) echo "\$*" >>$scratch/configured; [ "\$2" = --reconfigure ] || mkdir -p "\$2" ;; test) echo "Ok: 1" ;; esac
+case \$1 in --version) echo 1.0 ;; setup)
+  echo "\$*" >>$scratch/configured
+  [ "\$2" = --reconfigure ] && exit 0
+  mkdir -p "\$2/meson-info"
+  for list in tests targets; do echo '[]' >"\$2/meson-info/intro-\$list.json"; done ;;
+test) echo "Ok: 1" ;; esac
 END
 stub ninja <<END
 case " \$* " in *" -n "*) exit 0 ;; esac
@@ -116,7 +121,10 @@ echo "ok: a release build that the demo began is widened"
 
 # A warning is a failure with GCC 12 and Clang 14, but not with a compiler that may have learnt new ones.
 stub meson <<'END'
-case $1 in --version) echo 1.0 ;; setup) mkdir -p "$2" ;; test) echo 'Ok:   1' ;; esac
+case $1 in --version) echo 1.0 ;; setup)
+  mkdir -p "$2/meson-info"
+  for list in tests targets; do echo '[]' >"$2/meson-info/intro-$list.json"; done ;;
+test) echo 'Ok:   1' ;; esac
 END
 # shellcheck disable=SC2016
 echo 'case " $* " in *" -t "*) exit 1 ;; esac; echo "a.cpp:1:1: warning: odd"' | stub ninja

@@ -1,6 +1,5 @@
 // The test program. Prints which instruction sets it tests and the seed, then runs doctest, whose last lines are the
 // counts.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <cstdio>

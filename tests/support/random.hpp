@@ -12,12 +12,12 @@ class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
 
-  float normal() { return normal_(engine_); }
-  float uniform(float low, float high) { return std::uniform_real_distribution<float>(low, high)(engine_); }
-  bool chance(double probability) { return std::bernoulli_distribution(probability)(engine_); }
+  float normal();
+  float uniform(float low, float high);
+  bool chance(double probability);
 
   // Both ends included.
-  int64_t integer(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
+  int64_t integer(int64_t low, int64_t high);
 
   template <typename T>
   T pick(std::initializer_list<T> choices) {

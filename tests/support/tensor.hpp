@@ -169,6 +169,7 @@ class Tensor {
 
   // True if the bytes between the elements (the gaps that strides leave) still hold what a fresh tensor holds.
   bool gaps_untouched() const {
+    if (strides_ == contiguous_strides(shape_)) return true;  // no gaps
     std::vector<bool> element(memory_.size() / sizeof(T), false);
     for_each_offset(shape_, strides_, [&](int64_t offset) { element[static_cast<size_t>(origin_ + offset)] = true; });
     for (size_t n = 0; n < element.size(); ++n) {
@@ -199,5 +200,13 @@ class Tensor {
   int64_t origin_ = 0;  // of element (0, ..., 0) from the lowest address; above 0 where a stride is negative
   GuardedMemory memory_;
 };
+
+// Loops over elements are compiled once, where they are optimised.
+extern template class Tensor<float>;
+extern template class Tensor<int32_t>;
+extern template class Tensor<int64_t>;
+extern template class Tensor<uint16_t>;
+extern template class Tensor<uint8_t>;
+extern template class Tensor<int8_t>;
 
 }  // namespace testing
