@@ -66,7 +66,10 @@ command_test() {
   check_warnings release
   step "tests"
   case $extent in
-    fast) run_tests release --suite default ;;
+    fast)
+      only_best_set
+      run_tests release --suite default
+      ;;
     default) run_tests release --no-suite long ;;
     all) run_tests release ;;
   esac
@@ -117,14 +120,18 @@ sanitizer_options() {
   export ASAN_OPTIONS UBSAN_OPTIONS
 }
 
+only_best_set() {
+  if [ -z "$(best_set_here)" ]; then return 0; fi
+  FOVEA_TEST_ISA=$(best_set_here | sed 's/.*,//')
+  export FOVEA_TEST_ISA
+  say "      for the set $FOVEA_TEST_ISA alone"
+}
+
 # Every set is tested without sanitizers, whose tests take several times as long: these run the one that the processor runs
 # best, and "all" every one.
 run_sanitized() {
   sanitizer_options
-  if [ "${extent:?}" != all ] && [ -n "$(best_set_here)" ]; then
-    FOVEA_TEST_ISA=$(best_set_here | sed 's/.*,//')
-    export FOVEA_TEST_ISA
-  fi
+  if [ "${extent:?}" != all ]; then only_best_set; fi
   run_tests sanitize --no-suite long --no-suite qemu --timeout-multiplier 4 # qemu cannot hold the shadow memory
   unset ASAN_OPTIONS UBSAN_OPTIONS FOVEA_TEST_ISA
 }
