@@ -221,6 +221,11 @@ FOVEA_HALVES void widen_even_odd(TwoHalves halves, Floats *even, Floats *odd) {
   *even = _mm256_castsi256_ps(_mm256_slli_epi32(halves, 16));
   *odd = _mm256_castsi256_ps(_mm256_and_si256(halves, _mm256_set1_epi32(-0x10000)));
 }
+FOVEA_HALVES void join_even_odd(Floats even, Floats odd, Floats *first, Floats *second) {
+  const Floats low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
+  *first = _mm256_permute2f128_ps(low, high, 0x20);
+  *second = _mm256_permute2f128_ps(low, high, 0x31);
+}
 template <Nans nans>
 FOVEA_HALVES TwoHalves narrow_even_odd(Floats even, Floats odd) {
   __m256i rounded_even, rounded_odd;

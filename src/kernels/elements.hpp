@@ -79,7 +79,7 @@ FOVEA_INLINE void store_two_partial(Element *to, const Float &a, const Float &b,
   store_partial(to + lanes, b, count - lanes);
 }
 
-// Two registers' worth, in an order of lanes that only the other of these two knows.
+// Two registers' worth, in an order of lanes that only the others of these know.
 template <class Element>
 FOVEA_INLINE void load_two_in_any_order(const Element *from, Float *a, Float *b) {
 #if defined(__AVX2__) && !defined(__AVX512F__)
@@ -93,6 +93,17 @@ FOVEA_INLINE void load_two_in_any_order(const Element *from, Float *a, Float *b)
 #endif
   *a = load(from);
   *b = load(from + lanes);
+}
+template <class Element>
+FOVEA_INLINE void put_in_order([[maybe_unused]] Float *a, [[maybe_unused]] Float *b) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  if constexpr (same_type<Element, Bfloat16>) {
+    Floats first, second;
+    join_even_odd(*a, *b, &first, &second);
+    *a = Float(first);
+    *b = Float(second);
+  }
+#endif
 }
 template <Nans nans, class Element>
 FOVEA_INLINE void store_two_in_any_order(Element *to, const Float &a, const Float &b) {

@@ -6,6 +6,8 @@
 #if defined(__AVX512F__)
 #include "beyond_xsimd/row_sums_avx512.hpp"
 #include "beyond_xsimd/transpose_avx512.hpp"
+#elif defined(__AVX2__)
+#include "beyond_xsimd/row_sums_avx2.hpp"
 #endif
 
 namespace fovea::FOVEA_ISA {
@@ -32,6 +34,10 @@ FOVEA_INLINE Float sum_rows(Square &square) {
   __m512 rows[lanes];
   unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { rows[i] = square.row[i].data; });
   return Float(row_sums_16x16(rows));
+#elif defined(__AVX2__)
+  __m256 rows[lanes];
+  unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { rows[i] = square.row[i].data; });
+  return Float(row_sums_8x8(rows));
 #else
   transpose(square);
   Float sum[4] = {zero(), zero(), zero(), zero()};

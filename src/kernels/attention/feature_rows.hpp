@@ -32,8 +32,6 @@ struct FeatureRows : FewRowsValues {
     });
   }
 
-  static constexpr int streams = 4;
-  static constexpr int most_rows = static_cast<int>(lanes) / streams;
   // As many features as each lane may sum in one chain (feature_chain); with wide registers that is all there can be.
   static constexpr int64_t chain = 64 * lanes;
   static constexpr bool one_chain = chain >= 1024;
@@ -42,12 +40,15 @@ struct FeatureRows : FewRowsValues {
   FOVEA_INLINE static void score_group(const float *query, RowSpan keys, int64_t head_dim, int64_t row, Pass pass,
                                        ScoreTile tile) {
     constexpr int keys_at_once = static_cast<int>(lanes) / group;
-    constexpr int run = keys_at_once / streams;  // neighbouring keys, one after the other
+    // Keys with scales are too many pointers for as many streams.
+    constexpr bool turns = in_turns && !same_type<Element, int8_t>;
+    constexpr int streams = turns ? keys_at_once : min_of(4, keys_at_once);
+    constexpr Ask ask_for_keys = ask_for<turns>(group);
     const int64_t padded = round_up(head_dim, lanes);
     const int64_t whole = head_dim / lanes * lanes;
-    const int64_t far = keys.template ahead<Element>(keys_ahead(head_dim));
+    const int64_t far = keys.template ahead<Element>(keys_ahead<turns>(head_dim));
     const int64_t stream_keys = ceil_div(tile.keys, streams);
-    for (int64_t j = 0; j < stream_keys; j += run) {
+    for (int64_t j = 0; j < stream_keys; j += keys_at_once / streams) {
       const int64_t ahead = pass.template asks_at<group>(j) ? far : 0;
       // The i-th of those at once; past the tile's end its last key again.
       const auto key_index = [&](int i) FOVEA_INLINE_BODY {
@@ -56,15 +57,16 @@ struct FeatureRows : FewRowsValues {
       const auto sum_features = [&](int64_t begin, int64_t end) FOVEA_INLINE_BODY {
         Square sums;
         unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sums.row[i] = zero(); });
-        unroll<run>([&](auto first) FOVEA_INLINE_BODY {
+        unroll<keys_at_once / streams>([&](auto turn) FOVEA_INLINE_BODY {
+          constexpr int first = decltype(turn)::value * streams;
           const Element *key[streams];
           [[maybe_unused]] const float *scales[streams];
           unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
-            key[i] = keys.row_of<Element>(key_index(first * streams + i));
-            scales[i] = keys.scales + key_index(first * streams + i) * keys.scales_of_row;
-            if (begin == 0) prefetch_row<group>(key[i] + ahead, head_dim);
+            key[i] = keys.row_of<Element>(key_index(first + i));
+            scales[i] = keys.scales + key_index(first + i) * keys.scales_of_row;
+            if (begin == 0) prefetch_row<ask_for_keys>(key[i] + ahead, head_dim);
           });
-          // So many registers of each key; load_key(at, k) loads them.
+          // So many registers of each key; load_key(i, at, k) loads them.
           const auto add = [&](auto registers, int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
             constexpr int count = decltype(registers)::value;
             Float q[count * group];
@@ -74,13 +76,15 @@ struct FeatureRows : FewRowsValues {
             unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
               Float k[count];
               load_key(i, d, k);
-              prefetch_line<group>(key[i] + d + ahead);
               unroll<count * group>([&](auto r) FOVEA_INLINE_BODY {
-                constexpr int of = (decltype(first)::value * streams + decltype(i)::value) * group;
+                constexpr int of = (first + decltype(i)::value) * group;
                 constexpr int at = of + decltype(r)::value / count;
                 sums.row[at] = Features::add(k[r % count], q[r], sums.row[at]);
               });
             });
+          };
+          const auto ask = [&](int64_t d) FOVEA_INLINE_BODY {
+            unroll<streams>([&](auto i) FOVEA_INLINE_BODY { prefetch_line<ask_for_keys>(key[i] + d + ahead); });
           };
           const int64_t last = min_of(end, whole);
           int64_t d = begin;
@@ -88,6 +92,7 @@ struct FeatureRows : FewRowsValues {
             const int64_t of_group = head_dim / keys.scales_of_row;
             int64_t g = begin / of_group;
             for (int64_t next = (g + 1) * of_group; d < last; ++g, next += of_group) {
+              ask(d);
               for (; d < min_of(next, last); d += lanes) {
                 add(Index<1>{}, d, [&](int i, int64_t at, Float *k) FOVEA_INLINE_BODY {
                   *k = Float(load_bytes(key[i] + at)) * splat(scales[i][g]);
@@ -96,13 +101,21 @@ struct FeatureRows : FewRowsValues {
             }
             return;
           } else {
-            if constexpr (lanes == line_floats && is_narrow_element<Element>) {
-              for (; d + 2 * lanes <= last; d += 2 * lanes) {
+            constexpr int64_t line = line_of<Element>;
+            for (; d + line <= last; d += line) {
+              ask(d);
+              if constexpr (lanes == line_floats && is_narrow_element<Element>) {
                 add(Index<2>{}, d,
                     [&](int i, int64_t at, Float *k) FOVEA_INLINE_BODY { load_two(key[i] + at, &k[0], &k[1]); });
+              } else {
+                unroll<line / lanes>([&](auto v) FOVEA_INLINE_BODY {
+                  add(Index<1>{}, d + v * lanes,
+                      [&](int i, int64_t at, Float *k) FOVEA_INLINE_BODY { *k = load(key[i] + at); });
+                });
               }
             }
-            for (; d < last; d += lanes) {
+            if (d < end) ask(d);
+            for (; line > lanes && d < last; d += lanes) {
               add(Index<1>{}, d, [&](int i, int64_t at, Float *k) FOVEA_INLINE_BODY { *k = load(key[i] + at); });
             }
             if (last < end) {
@@ -135,9 +148,9 @@ struct FeatureRows : FewRowsValues {
 
   template <class Element>
   FOVEA_NOINLINE static void score_rows(const ScoreJob<tile_rows> &job) {
-    for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+    for_each_row_group<rows_together>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       score_group<Element, decltype(group)::value>(job.query, job.keys, job.problem.sizes.compared_dim, row,
-                                                   pass_of<most_rows, Element>(row, job.table.count), job.tile);
+                                                   pass_of<rows_together, Element>(row, job.table.count), job.tile);
     });
   }
 };

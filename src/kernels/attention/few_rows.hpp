@@ -10,6 +10,7 @@
 // Bound: bytes of key and value. Three things let so much arithmetic run at the speed of memory:
 //   order      memory is read row after row, as hardware prefetchers expect: keys as four streams a quarter of a tile
 //              apart, values as one. Neighbouring keys side by side, or values column by column, look like no stream.
+//              With AVX2 values are several streams, too (add_in_turns).
 //   length     of the tiles of one query: each change from keys to values and back stops the streams, and the softmax
 //              between reads nothing.
 //   prefetch   every pass asks for what it or a later one will read, so that memory has work to do also while a pass
@@ -36,12 +37,24 @@ struct FewRowsValues {
   static constexpr bool takes_numbers = true;  // with scales, blocks of which registers make floats of
   static constexpr int64_t max_bands = 1;
 
-  // A single row reads a tile once; several do so in passes, which should find it in the caches.
-  static constexpr int64_t keys_at_once(int64_t rows) { return rows == 1 ? line_keys : lanes < 16 ? 48 : 96; }
+  // Whether each key and value is read by up to four rows at once, and both in turns from several places, which are as
+  // many streams: cores with AVX2 get half as much again from several streams as from one, and less where all that they
+  // read is asked for (Zen 3; docs/performance.md).
+  static constexpr bool in_turns = lanes == 8;
+  // Rows that share what is read of a key.
+  static constexpr int rows_together = static_cast<int>(in_turns ? lanes / 2 : max_of(lanes / 4, 1));
+
+  // A single row reads a tile once; several may do so in passes, which should find it in the caches.
+  static constexpr int64_t keys_at_once(int64_t rows) {
+    return rows == 1 ? line_keys : in_turns ? tile_keys : lanes < 16 ? 48 : 96;
+  }
 
   // At most 128 kB. Not a multiple of a quarter of a tile, the distance of the streams of keys: each stream would ask
-  // for what the next one is reading.
+  // for what the next one is reading. In turns it is a tile, or several pages: what is asked for beside a page's rows
+  // then lies in one page, too.
+  template <bool turns = false>
   FOVEA_INLINE static int64_t keys_ahead(int64_t dim) {
+    if constexpr (turns) return dim <= 256 ? tile_keys : tile_keys / 4;
     if (dim <= 204) return 160;  // small calls are spared the division
     return max_of(4, 32768 / dim);
   }
@@ -52,16 +65,21 @@ struct FewRowsValues {
   template <class Element>
   static constexpr int64_t line_of = line_bytes / static_cast<int64_t>(sizeof(Element));
 
-  // Before a row that is read for one query by registers of whole lines, the hardware's prefetchers need only a hint:
-  // one line in 16. Else each line is asked for on the way.
-  static constexpr bool hints_do(int rows) { return rows == 1 && lanes == line_floats; }
-  template <int rows, class Element>
-  FOVEA_INLINE static void prefetch_row(const Element *at, int64_t dim) {
-    for (int64_t i = 0; hints_do(rows) && i < dim; i += 16 * line_of<Element>) __builtin_prefetch(at + i, 0, 2);
+  // What is asked for ahead of time. Before a row that is read for one query by registers of whole lines, the hardware's
+  // prefetchers need only a hint: one line in 16. One or two rows in turns get more from those alone.
+  enum class Ask { nothing, hints, lines };
+  template <bool turns = false>
+  static constexpr Ask ask_for(int rows) {
+    if (turns) return rows <= 2 ? Ask::nothing : Ask::lines;
+    return rows == 1 && lanes == line_floats ? Ask::hints : Ask::lines;
   }
-  template <int rows>
+  template <Ask ask, class Element>
+  FOVEA_INLINE static void prefetch_row(const Element *at, int64_t dim) {
+    for (int64_t i = 0; ask == Ask::hints && i < dim; i += 16 * line_of<Element>) __builtin_prefetch(at + i, 0, 2);
+  }
+  template <Ask ask>
   FOVEA_INLINE static void prefetch_line(const void *at) {
-    if constexpr (!hints_do(rows)) __builtin_prefetch(at, 0, 2);
+    if constexpr (ask == Ask::lines) __builtin_prefetch(at, 0, 2);
   }
 
   static constexpr int64_t bands(int64_t, int64_t) { return 1; }
@@ -137,10 +155,10 @@ struct FewRowsValues {
           Float value[vectors];
           if constexpr (order == Order::load_ask) load_value(from.row, value);
           if (pass.template asks_at<group>(key)) {
-            prefetch_row<group>(from.row + from.ahead, vectors * lanes);
+            prefetch_row<ask_for(group)>(from.row + from.ahead, vectors * lanes);
             unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
               if constexpr (v * lanes % line_of<Element> == 0) {
-                prefetch_line<group>(from.row + v * lanes + from.ahead);
+                prefetch_line<ask_for(group)>(from.row + v * lanes + from.ahead);
               }
             });
           }
@@ -178,62 +196,118 @@ struct FewRowsValues {
     });
   }
 
-  // One row whose sums do not fit the registers: a run of keys at a time, whole values. The order of sums is the same.
-  template <int keys, class Element>
-  FOVEA_INLINE static void add_run(float *sums, const Element *values, int64_t value_stride, int64_t ahead,
-                                   int64_t value_dim, const ScoreTile &tile, int64_t j) {
-    Float weight[keys];
-    const Element *value[keys];
-    unroll<keys>([&](auto i) FOVEA_INLINE_BODY {
-      weight[i] = splat(tile.scores[(j + i) * tile.stride]);
-      value[i] = values + i * value_stride;
+  // Rows whose sums do not fit the registers: whole values, so that each is read once, two neighbours at a time in turns
+  // from several chains of keys. Memory then is several streams, which hardware prefetchers keep further ahead of than
+  // of one. The order of sums is that of add_columns. Sums are kept as registers have them: those of each row's two (at
+  // an end one) behind each other.
+  template <int rows, int keys, class Element>
+  FOVEA_INLINE static void add_whole(float *sums, const Element *values, int64_t value_stride, int64_t ahead,
+                                     int64_t value_dim, const ScoreTile &tile, int64_t row, int64_t j) {
+    Float weight[rows * keys];
+    unroll<rows * keys>([&](auto i) FOVEA_INLINE_BODY {
+      weight[i] = splat(tile.scores[(j + i % keys) * tile.stride + row + i / keys]);
     });
-    const auto add = [&](int64_t d, const auto &load_value) FOVEA_INLINE_BODY {
-      Float sum = load(sums + d);
-      unroll<keys>([&](auto i) FOVEA_INLINE_BODY { sum = multiply_add(weight[i], load_value(value[i] + d), sum); });
-      store(sums + d, sum);
+    // `count` registers; load_value(at, v) loads those of a value.
+    const auto add = [&](auto count, int64_t d, const auto &load_value) FOVEA_INLINE_BODY {
+      constexpr int vectors = decltype(count)::value;
+      Float v[keys * vectors];
+      unroll<keys>([&](auto i) FOVEA_INLINE_BODY { load_value(values + i * value_stride + d, v + i * vectors); });
+      unroll<rows * vectors>([&](auto at) FOVEA_INLINE_BODY {
+        float *to = sums + d * rows + at * lanes;
+        Float sum = load(to);
+        unroll<keys>([&](auto i) FOVEA_INLINE_BODY {
+          sum = multiply_add(weight[at / vectors * keys + i], v[i * vectors + at % vectors], sum);
+        });
+        store(to, sum);
+      });
+    };
+    const auto add_two = [&](int64_t d) FOVEA_INLINE_BODY {
+      add(Index<2>{}, d, [](const Element *at, Float *v) FOVEA_INLINE_BODY { load_two_in_any_order(at, v, v + 1); });
+    };
+    const auto ask = [&](int64_t d) FOVEA_INLINE_BODY {
+      unroll<keys>(
+          [&](auto i) FOVEA_INLINE_BODY { prefetch_line<ask_for<true>(rows)>(values + i * value_stride + d + ahead); });
     };
     int64_t d = 0;
     for (; d + line_of<Element> <= value_dim; d += line_of<Element>) {
-      unroll<keys>([&](auto i) FOVEA_INLINE_BODY { prefetch_line<1>(value[i] + d + ahead); });
-      unroll<line_of<Element> / lanes>([&](auto v) FOVEA_INLINE_BODY {
-        add(d + v * lanes, [](const Element *at) FOVEA_INLINE_BODY { return load(at); });
-      });
+      ask(d);
+      unroll<line_of<Element> / (2 * lanes)>([&](auto v) FOVEA_INLINE_BODY { add_two(d + v * 2 * lanes); });
     }
+    if (d < value_dim) ask(d);
+    for (; d + 2 * lanes <= value_dim; d += 2 * lanes) add_two(d);
     for (; d < value_dim; d += lanes) {
       const int64_t width = min_of(lanes, value_dim - d);
-      add(d, [&](const Element *at) FOVEA_INLINE_BODY { return load_partial(at, width); });
+      add(Index<1>{}, d, [&](const Element *at, Float *v) FOVEA_INLINE_BODY { *v = load_partial(at, width); });
     }
   }
 
   template <class Element>
-  FOVEA_INLINE static void add_in_runs(float *out, const ValueRuns<Element> &values, int64_t value_dim,
-                                       const ScoreTile &tile, float rescale) {
-    constexpr int run = 8;
+  struct Chain {
+    ValueCursor<Element> from;
+    int64_t key, last;
+  };
+
+  template <int rows, class Element>
+  FOVEA_INLINE static void add_in_turns(float *out, const ValueRuns<Element> &values, int64_t value_dim, int64_t row,
+                                        const ScoreTile &tile, const float *rescale) {
+    constexpr int64_t together = rows < 4 ? 4 : 2;
+    const int64_t padded = round_up(value_dim, lanes);
+    alignas(64) float sums[(together + 1) * largest_value_dim * rows];  // of each chain, and of those before them
+    float *const before = sums + together * padded * rows;
+    clear_out(before, value_dim, rows);
     auto from = values.cursor();
-    alignas(64) float before[largest_value_dim];
-    alignas(64) float sums[largest_value_dim];
-    clear_out(before, value_dim, 1);
     for (int64_t j = 0; j < tile.keys;) {
-      const int64_t last = min_of(j + value_chain - (tile.key + j) % value_chain, tile.keys);
-      clear_out(sums, value_dim, 1);
-      const auto add = [&](auto keys) FOVEA_INLINE_BODY {
-        constexpr int count = decltype(keys)::value;
-        add_run<count>(sums, from.row, values.stride, from.ahead, value_dim, tile, j);
-        from.row += count * values.stride;
-        j += count;
-      };
-      while (j < last) {
-        const int64_t end = j + from.take(last - j);
-        while (j + run <= end) add(Index<run>{});
-        while (j < end) add(Index<1>{});
+      Chain<Element> chain[together];
+      int64_t count = 0;
+      for (; count < together && j < tile.keys; ++count) {
+        const int64_t keys = min_of(value_chain - (tile.key + j) % value_chain, tile.keys - j);
+        chain[count] = {from, j, j + keys};
+        from.skip(keys, values.stride);
+        j += keys;
       }
-      for (int64_t d = 0; d < value_dim; d += lanes) store(before + d, load(before + d) + load(sums + d));
+      clear_out(sums, value_dim, rows * count);
+      for (bool goes_on = true; goes_on;) {
+        goes_on = false;
+        for (int64_t i = 0; i < count; ++i) {
+          Chain<Element> &its = chain[i];
+          if (its.key == its.last) continue;
+          float *to = sums + i * padded * rows;
+          const int64_t keys = its.from.take(min_of(2, its.last - its.key));
+          if (keys == 2) {
+            add_whole<rows, 2>(to, its.from.row, values.stride, its.from.ahead, value_dim, tile, row, its.key);
+          } else {
+            add_whole<rows, 1>(to, its.from.row, values.stride, its.from.ahead, value_dim, tile, row, its.key);
+          }
+          its.from.row += keys * values.stride;
+          its.key += keys;
+          goes_on = true;
+        }
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        for (int64_t d = 0; d < padded * rows; d += lanes) {
+          store(before + d, load(before + d) + load(sums + i * padded * rows + d));
+        }
+      }
     }
-    for (int64_t d = 0; d < value_dim; d += lanes) {
-      store(out + d, multiply_add(load(out + d), splat(rescale), load(before + d)));
-    }
+    unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
+      float *to = out + (row + r) * padded;
+      const Float factor = splat(rescale[row + r]);
+      const auto add = [&](int64_t d, const Float &sum)
+                           FOVEA_INLINE_BODY { store(to + d, multiply_add(load(to + d), factor, sum)); };
+      int64_t d = 0;
+      for (; d + 2 * lanes <= value_dim; d += 2 * lanes) {
+        const float *at = before + d * rows + r * 2 * lanes;
+        Float first = load(at), second = load(at + lanes);
+        put_in_order<Element>(&first, &second);
+        add(d, first);
+        add(d + lanes, second);
+      }
+      for (; d < padded; d += lanes) add(d, load(before + d * rows + r * lanes));
+    });
   }
+
+  // Shorter ones are whole passes of add_columns.
+  static constexpr bool goes_in_turns(int64_t value_dim) { return in_turns && value_dim > 8 * lanes; }
 
   // The values of this many keys make one addition to the output, itself a sum of chains.
   static constexpr int64_t value_keys = 192;
@@ -247,7 +321,8 @@ struct FewRowsValues {
                         }
                         with_element(values.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
                           ValueRun<typename T::Element> room[value_keys];
-                          add_piece(out, HeadSource::value_runs(values, j, piece.keys, ahead, room), value_dim,
+                          const int64_t rows = goes_in_turns(value_dim) ? keys_ahead<true>(value_dim) : ahead;
+                          add_piece(out, HeadSource::value_runs(values, j, piece.keys, rows, room), value_dim,
                                     row_count, piece, factors);
                         });
                       });
@@ -310,9 +385,11 @@ struct FewRowsValues {
     if (value_dim > lanes && value_dim < 2 * lanes) {
       return add_few_columns<2>(out, values, value_dim, row_count, tile, rescale);
     }
-    if constexpr (!has_32_registers) {
-      if (row_count == 1 && value_dim > 8 * lanes) {
-        return add_in_runs(out, values, value_dim, tile, rescale[0]);
+    if constexpr (in_turns) {
+      if (goes_in_turns(value_dim)) {
+        return for_each_row_group<4>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+          add_in_turns<decltype(group)::value>(out, values, value_dim, row, tile, rescale);
+        });
       }
     }
     const int64_t padded = round_up(value_dim, lanes);

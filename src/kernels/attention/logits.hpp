@@ -55,8 +55,7 @@ struct Logits {
   // A score does not depend on the keys it is computed with, so a tile's may be taken apart where memory ends.
   FOVEA_NOINLINE void score_runs(const RowTable<rows> &table, float *query, const ScoreTile &tile) const {
     // More rows than share what a register makes of a key where it lies had better find it in scratch.
-    constexpr int64_t most_rows = lanes / 4;
-    const bool as_they_lie = Path::takes_numbers && keys.in_blocks() && table.count <= most_rows;
+    const bool as_they_lie = Path::takes_numbers && keys.in_blocks() && table.count <= Path::rows_together;
     keys.for_each_scored_span(tile.key, tile.keys, as_they_lie, [&](const RowSpan &span, int64_t first) {
       ScoreTile part = tile;
       part.scores += (first - tile.key) * tile.stride;

@@ -103,6 +103,7 @@ struct ValueCursor {
   const Element *row;
   int64_t left, ahead;
 
+  ValueCursor() = default;
   FOVEA_INLINE ValueCursor(const ValueRun<Element> *first, int64_t from_column) : run(first), column(from_column) {
     enter();
   }
@@ -119,6 +120,13 @@ struct ValueCursor {
     const int64_t taken = min_of(count, left);
     left -= taken;
     return taken;
+  }
+  // Passes over the next `count` rows, `stride` apart.
+  FOVEA_INLINE void skip(int64_t count, int64_t stride) {
+    for (int64_t some = 0; count > 0; count -= some) {
+      some = take(count);
+      row += some * stride;
+    }
   }
 };
 

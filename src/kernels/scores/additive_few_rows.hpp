@@ -200,7 +200,7 @@ struct AdditiveFewRows : FewRowsValues {
     };
     unroll<keys>([&](auto y) FOVEA_INLINE_BODY {
       sum[y] = zero();
-      if (begin == 0) prefetch_row<1>(key[y] + ahead, padded_units(job.problem.sizes.compared_dim));
+      if (begin == 0) prefetch_row<ask_for(1)>(key[y] + ahead, padded_units(job.problem.sizes.compared_dim));
     });
     int64_t u = begin;
     for (; u + units_at_once * lanes <= end; u += units_at_once * lanes) {
@@ -210,7 +210,7 @@ struct AdditiveFewRows : FewRowsValues {
         Float w[units_at_once];
         Float d[units_at_once];
         unroll<units_at_once>([&](auto k) FOVEA_INLINE_BODY {
-          if constexpr (k * lanes % line_floats == 0) prefetch_line<1>(key[y] + u + k * lanes + ahead);
+          if constexpr (k * lanes % line_floats == 0) prefetch_line<ask_for(1)>(key[y] + u + k * lanes + ahead);
           const Float of_key = unit(y, u + k * lanes);
           w[k] = multiply_add(load(weight + u + k * lanes), of_key, terms[k].second);
           d[k] = terms[k].denominator(of_key);

@@ -107,9 +107,11 @@ struct DotProduct : Products {
 };
 
 struct DotFewRows : FeatureRows<DotProduct> {
-  // With AVX-512 few rows are the faster path for longer, unless their features are few, too.
+  // With wide registers few rows are the faster path for longer, unless their features are few, too.
   static constexpr int64_t few_rows_of(int64_t head_dim) {
-    return lanes == 16 && head_dim >= 64 ? 12 : FewRowsValues::few_rows_of(head_dim);
+    if (lanes == 16 && head_dim >= 64) return 12;
+    if (lanes == 8) return head_dim >= 128 ? 8 : 6;
+    return FewRowsValues::few_rows_of(head_dim);
   }
 };
 

@@ -55,9 +55,9 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
     if (takes_all(job.table)) return DotPairsTogether::score(job);
     const RowSpan keys = job.keys.in_pairs();
-    for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+    for_each_row_group<rows_together>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       score_group<float, decltype(group)::value>(job.query, keys, job.problem.sizes.compared_dim / 2, row,
-                                                 pass_of<most_rows, uint16_t>(row, job.table.count), job.tile);
+                                                 pass_of<rows_together, uint16_t>(row, job.table.count), job.tile);
     });
   }
 
@@ -113,8 +113,8 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
       for (; j + 1 < end; j += 2, from.row += 2 * stride, weight += tile.stride) {
         if (pass.template asks_at<group>(j)) {
           unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
-            prefetch_line<2>(from.row + from.ahead + v * wide);
-            prefetch_line<2>(from.row + from.ahead + stride + v * wide);
+            prefetch_line<ask_for(2)>(from.row + from.ahead + v * wide);
+            prefetch_line<ask_for(2)>(from.row + from.ahead + stride + v * wide);
           });
         }
         add(from.row, [&](auto v) FOVEA_INLINE_BODY { return load_values(from.row + stride, v); });
