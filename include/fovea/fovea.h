@@ -354,6 +354,9 @@ typedef struct fovea_attention_options {
                                       * key is its number times scale d / group. group: a multiple of 16, or D (any D)   */
   const fovea_tensor *value_scales;  /* F16 [B,Hkv,K,Dv/group], likewise for value; of U8 [B,Hkv,K,2 Dv/group], group a   *
                                       * multiple of 32: a scale and a least number for each group                        */
+  const fovea_tensor *projected_query; /* output F32 [B,H,Q,h] of fovea_attention, input of its backward pass: ADDITIVE, *
+                                        * CONCAT. See "Kept projections" in scores.h                                     */
+  const fovea_tensor *projected_key;   /* output F32 [B,Hkv,K,h], likewise                                               */
 } fovea_attention_options;
 
 /* Dropout (Srivastava et al. 2014), for training. Each weight of a row with something to attend is set to 0 with
@@ -443,6 +446,8 @@ typedef struct fovea_attention_buffers {
   void *grad_score_bias;
   void *grad_score_vector;
   void *grad_sigmas;
+  void *projected_query; /* of a backward pass inputs */
+  void *projected_key;
 } fovea_attention_buffers;
 
 /* Runs a plan without allocating. workspace: fovea_plan_workspace_size(plan) bytes, any alignment, not shared with a

@@ -139,22 +139,20 @@ struct AttentionOptions {
   std::optional<float> scale = {};  // none: the score function's own
   float softcap = 0;
   std::optional<std::int64_t> query_offset = {};
-  std::optional<std::int64_t> window_left = {};
-  std::optional<std::int64_t> window_right = {};
+  std::optional<std::int64_t> window_left = {}, window_right = {};
   Integers valid_lens = {};
   Mask mask = {};
   Input bias = {};
-  Input alibi_slopes = {};
-  Input sinks = {};
-  Output log_sum_exp = {};
-  Output weights = {};
+  Input alibi_slopes = {}, sinks = {};
+  Output log_sum_exp = {}, weights = {};
   float dropout = 0;
   std::uint64_t dropout_seed = 0;
   Integers query_offsets = {};
   Output scores = {};
   ScoresKind scores_kind = ScoresKind::raw;
   Precision precision = Precision::unset;
-  Input key_scales = {}, value_scales = {};  // of keys and values of std::int8_t, or std::byte
+  Input key_scales = {}, value_scales = {};         // of keys and values of std::int8_t, or std::byte
+  Output projected_query = {}, projected_key = {};  // which backward() reads
 
   // For the C functions. Points into this object.
   fovea_attention_options c_options() const noexcept {
@@ -191,6 +189,8 @@ struct AttentionOptions {
     c.precision = static_cast<std::int32_t>(precision);
     c.key_scales = key_scales.get();
     c.value_scales = value_scales.get();
+    c.projected_query = projected_query.get();
+    c.projected_key = projected_key.get();
     return c;
   }
 };

@@ -127,9 +127,10 @@ typedef struct fovea_mpi_ring_options {
  * options are fovea_attention's; ring may be NULL. All of them speak of the whole: positions, query_offset, windows and
  * valid_lens [B] (each in [0, K], the same on all ranks) count positions of the whole sequence, alibi_slopes and sinks are
  * given on all ranks. options.log_sum_exp is local: [B,H,Qr].
- * Refused are options.mask, bias, weights, scores, dropout, key_scales, value_scales (and keys and values of I8 or U8), valid_lens
- * [B,Q], FOVEA_EMPTY_ROWS_UNIFORM; alibi_slopes with FOVEA_MPI_STRIPED; FOVEA_LEAVE_ONE_OUT together with causal, windows
- * or alibi_slopes where K > Q unless FOVEA_TOP_LEFT, FOVEA_QUERY_OFFSET or query_offsets say that both count alike.
+ * Refused are options.mask, bias, weights, scores, projected_query, projected_key, dropout, key_scales, value_scales (and keys
+ * and values of I8 or U8), valid_lens [B,Q], FOVEA_EMPTY_ROWS_UNIFORM; alibi_slopes with FOVEA_MPI_STRIPED; FOVEA_LEAVE_ONE_OUT
+ * together with causal, windows or alibi_slopes where K > Q unless FOVEA_TOP_LEFT, FOVEA_QUERY_OFFSET or query_offsets say that
+ * both count alike.
  * query_offset and query_offsets lie within 2^30 - Q - K of 0.
  *
  * With one rank: the call of fovea_attention, and its bits. With more, this is what is computed, and one process that makes
@@ -212,8 +213,8 @@ typedef struct fovea_mpi_decode_options {
  * score and options are fovea_attention's; decode may be NULL. options.valid_lens ([B] or [B,Q], each in [0, Kr]), key_scales
  * and value_scales are local; sinks are given on all ranks; log_sum_exp is that of the whole result, [B,H,Q].
  * Keys have no positions here: refused are FOVEA_CAUSAL, FOVEA_TOP_LEFT, FOVEA_QUERY_OFFSET, windows, FOVEA_LEAVE_ONE_OUT,
- * alibi_slopes and query_offsets; and mask, bias, weights, scores, dropout and FOVEA_EMPTY_ROWS_UNIFORM as in
- * fovea_mpi_ring_attention.
+ * alibi_slopes and query_offsets; and mask, bias, weights, scores, projected_query, projected_key, dropout and
+ * FOVEA_EMPTY_ROWS_UNIFORM as in fovea_mpi_ring_attention.
  * With one rank: the call of fovea_attention, and its bits. With more, each rank's call of fovea_attention, without sinks, an
  * F32 out and its log-sum-exp, and one of fovea_merge_states over the sinks, if given, as a state with output 0, and the
  * ranks in their order. Memory of the handle: R + 2 times B H Q (Dv + 1) floats, and query where rank 0 gives it.
@@ -240,7 +241,8 @@ typedef struct fovea_mpi_ulysses_options {
  * broadcast; a rank reads those of its heads), alibi_slopes, sinks, query_offsets. Positions of mask, bias and valid_lens are in
  * the order of the sequence, whatever the order of shares. options.log_sum_exp is local: [B,H,Qr].
  * That mask and bias hold the same on all ranks is not looked at.
- * Refused are options.weights, scores, dropout, key_scales, value_scales (and keys and values of I8 or U8).
+ * Refused are options.weights, scores, projected_query, projected_key, dropout, key_scales, value_scales (and keys and values
+ * of I8 or U8).
  * Bits are those of fovea_attention over the whole tensors where Q times the query heads of a rank that share a key/value head
  * is more than 256, or with FOVEA_QUERY_INVARIANT; else with one rank. (With few queries, how keys are split goes by how many
  * heads a call has.) Memory of the handle: twice a rank's share of all, and twice all positions of its heads.

@@ -70,6 +70,15 @@ FOVEA_API fovea_status fovea_attention(const fovea_context *context, const fovea
                                        const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
                                        const fovea_tensor *out, const fovea_attention_options *options);
 
+/* Kept projections: what ADDITIVE and CONCAT make of queries and keys, for fovea_attention_backward, which else makes it again.
+ *   options.projected_query [B,H,Q,h]   Wq q, of CONCAT Wq q + b      options.projected_key [B,Hkv,K,h]   Wk k
+ * CONCAT's W is [Wq, Wk]; a score is v . tanh of a sum of two such rows. F32, of query's rank, h being as many as
+ * score_vector has, last axes contiguous. fovea_attention writes them, its backward pass reads them, and each may be given
+ * alone. Results and gradients have the bits that they have without them; where "amx" would project on tiles (see
+ * FOVEA_QUERY_INVARIANT) gradients are those of the projections that were kept. Rows of keys behind every valid length of their
+ * batch entry, or behind the last key of mask or bias, and of all keys where there are no queries, are neither written nor
+ * read. With other score functions or prepared keys: FOVEA_BAD_VALUE. */
+
 /* Plans the call that fovea_attention would make. No data pointer is read, and all may be NULL, but sigma is. The
  * workspace holds the projections: (B H Q + B Hkv K) x h floats for ADDITIVE and CONCAT, the smaller of B H Q x Dk and
  * B Hkv K x Dq for BILINEAR, at most B Hkv K for GAUSSIAN, and the points it copies; and the weights in the order that

@@ -37,8 +37,9 @@ typedef struct fovea_schedule_limits {
  *   key and value, in pages: F [P,Hkv,page,D] and F [P,Hkv,page,Dv], P pages of `page` positions each, page 1 to 2^20
  * in any strides but of the last axis, so that pages may lie as they do elsewhere. Data pointers are not read and may be NULL.
  * score may be NULL: the scaled dot product; over pages it is the only one. options may be NULL. Of its tensors, log_sum_exp is
- * F32 [T,H], and alibi_slopes and sinks are as ever; valid_lens, query_offsets, mask, bias, weights, scores and dropout are not
- * for schedules: FOVEA_BAD_OPTION. Positions are each sequence's own: by default its last query faces its last key.
+ * F32 [T,H], and alibi_slopes and sinks are as ever; valid_lens, query_offsets, mask, bias, weights, scores, projected_query,
+ * projected_key and dropout are not for schedules: FOVEA_BAD_OPTION. Positions are each sequence's own: by default its last
+ * query faces its last key.
  * A sequence's result has the bits it has alone: they depend neither on its neighbours, nor on threads, page size or strides.
  * Where few queries leave its keys to several tasks, these begin at multiples of 576 positions.
  * With FOVEA_QUERY_INVARIANT keys are always taken so, and a query has the same bits however many there are: a prompt may come

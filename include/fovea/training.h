@@ -45,7 +45,9 @@ typedef struct fovea_attention_gradients {
 
 /* The backward pass of fovea_attention (score NULL: of fovea_sdpa): from its arguments, out and options.log_sum_exp as it left
  * them, and the gradients of its results, to those of its arguments. out and options.log_sum_exp, which must be given, are
- * inputs here; options.weights and scores are not looked at. All else is to be as it was.
+ * inputs here; options.weights and scores are not looked at. All else is to be as it was. For ADDITIVE and CONCAT
+ * options.projected_query and projected_key, where they are given, are inputs, too, as the forward call wrote them ("Kept
+ * projections" in scores.h): what is there is not projected again.
  *
  * Weights are computed again from log-sum-exp, a tile at a time (Dao 2023): memory grows with Q (D + Dv) + K (D + Dv), never
  * with Q x K. The same bits for any number of threads, from call to call, and for a batch entry wherever it stands; with
@@ -188,10 +190,10 @@ typedef struct fovea_mha_gradients {
 } fovea_mha_gradients;
 
 /* The backward pass of fovea_multi_head_attention, for parameters as the model has them. The forward pass is computed again, so
- * nothing of it needs to be kept; log_sum_exp, weights and scores of options.attention are not looked at. Between the steps are
- * F32 tensors. options has no schedule and no pages; precisions are not looked at. Scratch memory: rows x twice
- * (H D + Hkv Dk + Hkv Dv + H Dv) floats, packed weights, and what attention and products need. A call that runs out of memory
- * may have written some of the gradients. */
+ * nothing of it needs to be kept; log_sum_exp, weights, scores, projected_query and projected_key of options.attention are not
+ * looked at. Between the steps are F32 tensors. options has no schedule and no pages; precisions are not looked at. Scratch
+ * memory: rows x twice (H D + Hkv Dk + Hkv Dv + H Dv) floats, packed weights, and what attention and products need. A call
+ * that runs out of memory may have written some of the gradients. */
 FOVEA_API fovea_status fovea_multi_head_attention_backward(const fovea_context *context, const fovea_mha_parameters *parameters,
                                                            const fovea_tensor *query, const fovea_tensor *key,
                                                            const fovea_tensor *value, const fovea_mha_options *options,

@@ -84,6 +84,12 @@ struct UnitRows {
   int64_t units;
   const float *bias;  // [units], added first; null: none
   float *reach;       // row i's at reach[i * step]: rows are keys, and become what the kernel reads; null: they stay
+  // Rows that were projected before and are read instead: row i's units at given + i * given_stride. Null: none.
+  const float *given = nullptr;
+  int64_t given_stride = 0;
+  // Where the first kept_count rows go, likewise, before they become anything else.
+  float *kept = nullptr;
+  int64_t kept_stride = 0, kept_count = 0;
 };
 
 struct SquaredNorms {

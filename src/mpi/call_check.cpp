@@ -107,6 +107,8 @@ Status refuse(const char *member, const fovea_tensor *tensor) {
 Status check_supported(const fovea_attention_options &options) {
   FOVEA_MPI_CHECK(refuse("weights", options.weights));
   FOVEA_MPI_CHECK(refuse("scores", options.scores));
+  FOVEA_MPI_CHECK(refuse("projected_query", options.projected_query));
+  FOVEA_MPI_CHECK(refuse("projected_key", options.projected_key));
   if (options.dropout != 0.0f) {
     return fail(FOVEA_BAD_VALUE, "options.dropout is %g, expected 0: it cannot be shared out",
                 static_cast<double>(options.dropout));

@@ -84,7 +84,7 @@ OFFSET(fovea_context_options, max_isa, 16);
 OFFSET(fovea_context_options, parallel_for, 24);
 OFFSET(fovea_context_options, parallel_for_user, 32);
 
-SIZE(fovea_attention_options, 160);
+SIZE(fovea_attention_options, 176);
 OFFSET(fovea_attention_options, struct_size, 0);
 OFFSET(fovea_attention_options, flags, 8);
 OFFSET(fovea_attention_options, empty_rows, 12);
@@ -109,6 +109,8 @@ OFFSET(fovea_attention_options, scores_kind, 136);
 OFFSET(fovea_attention_options, precision, 140);
 OFFSET(fovea_attention_options, key_scales, 144);
 OFFSET(fovea_attention_options, value_scales, 152);
+OFFSET(fovea_attention_options, projected_query, 160);
+OFFSET(fovea_attention_options, projected_key, 168);
 
 SIZE(fovea_score, 64);
 OFFSET(fovea_score, struct_size, 0);
@@ -235,7 +237,7 @@ OFFSET(fovea_mha_options, value_scales, 72);
 
 VALUE(FOVEA_MHA_KEEP_PAGES, 1);
 
-SIZE(fovea_attention_buffers, 296);
+SIZE(fovea_attention_buffers, 312);
 OFFSET(fovea_attention_buffers, struct_size, 0);
 OFFSET(fovea_attention_buffers, query, 8);
 OFFSET(fovea_attention_buffers, key, 16);
@@ -273,6 +275,8 @@ OFFSET(fovea_attention_buffers, grad_weight, 264);
 OFFSET(fovea_attention_buffers, grad_score_bias, 272);
 OFFSET(fovea_attention_buffers, grad_score_vector, 280);
 OFFSET(fovea_attention_buffers, grad_sigmas, 288);
+OFFSET(fovea_attention_buffers, projected_query, 296);
+OFFSET(fovea_attention_buffers, projected_key, 304);
 
 SIZE(fovea_attention_gradients, 128);
 OFFSET(fovea_attention_gradients, struct_size, 0);

@@ -3,6 +3,7 @@
 
 #include "support/contexts.hpp"
 #include "support/gradient_problem.hpp"
+#include "support/kept_projections.hpp"
 
 namespace testing {
 namespace {
@@ -11,6 +12,14 @@ using Options = std::function<void(AttentionProblem &, Numbers &)>;
 
 void add(Digest &digest, const std::optional<Tensor<float>> &tensor) {
   if (tensor) digest.add(*tensor);
+}
+
+void add(Digest &digest, const GradientTensors &found) {
+  for (const Tensor<float> *tensor : {&found.query, &found.key, &found.value}) digest.add(*tensor);
+  for (const auto *tensor : {&found.bias, &found.alibi_slopes, &found.query_weight, &found.key_weight, &found.weight,
+                             &found.score_bias, &found.score_vector, &found.sigmas}) {
+    add(digest, *tensor);
+  }
 }
 
 // The forward call and the backward one, of all that the problem has.
@@ -26,11 +35,30 @@ void add_backward(const std::string &name, const AttentionRow &row, BitsRows &ro
       REQUIRE_OK(problem->run(context, result));
       const GradientTensors found = unwritten(*given);
       REQUIRE_OK(run_backward(context, *problem, result, found));
-      for (const Tensor<float> *tensor : {&found.query, &found.key, &found.value}) digest.add(*tensor);
-      for (const auto *tensor : {&found.bias, &found.alibi_slopes, &found.query_weight, &found.key_weight,
-                                 &found.weight, &found.score_bias, &found.score_vector, &found.sigmas}) {
-        add(digest, *tensor);
-      }
+      add(digest, found);
+    };
+  };
+  rows.push_back({name, make, projects_scores(row.kind), has_hidden(row.kind)});
+}
+
+// The projections that the forward call keeps, and what the backward one makes of them.
+void add_kept(const std::string &name, const AttentionRow &row, BitsRows &rows) {
+  const auto make = [=] {
+    Numbers numbers(name);
+    const auto problem = std::make_shared<AttentionProblem>(make_problem(row, numbers));
+    problem->set_valid_lens({problem->sizes.key_len, 60});
+    Random unused(1);
+    const auto given = std::make_shared<GradientTensors>(make_gradients(*problem, unused));
+    given->out.fill([&] { return numbers.next(); });
+    return [=](const fovea_context *context, Digest &digest) {
+      const KeptProjections kept(*problem);
+      const AttentionResult result = problem->make_result(false);
+      REQUIRE_OK(kept.attend(context, *problem, result));
+      digest.add(kept.query);
+      digest.add(kept.key);
+      const GradientTensors found = unwritten(*given);
+      REQUIRE_OK(kept.go_back(context, *problem, result, found));
+      add(digest, found);
     };
   };
   rows.push_back({name, make, projects_scores(row.kind), has_hidden(row.kind)});
@@ -66,6 +94,12 @@ void add_attention_gradients(BitsRows &rows) {
         add_backward(name + what + ".queries." + number(q),
                      {.sizes = sizes, .options = set, .kind = kind, .hidden = 36}, rows);
       }
+    }
+    for (const int64_t q : {1, 37}) {
+      if (!has_hidden(kind)) continue;
+      const AttentionSizes sizes = {
+          .batch = 2, .heads = 4, .kv_heads = 2, .query_len = q, .key_len = 75, .head_dim = 20, .value_dim = 12};
+      add_kept(name + "kept.queries." + number(q), {.sizes = sizes, .kind = kind, .hidden = 36}, rows);
     }
     // Split by keys, and by rows.
     for (const auto &[what, q, k] : {std::tuple{"keys", 70, 900}, {"rows", 1100, 70}}) {

@@ -66,6 +66,33 @@ TEST_CASE("gradients of attention, in one go and planned") {
   t.check();
 }
 
+// Of one unit: score tanh(0.5 q + 2 k), with keys 0.25 and -0.5.
+TEST_CASE("projections that additive attention keeps") {
+  Floats query = {1}, key = {0.25f, -0.5f}, value = {0, 1}, out = {0}, lse = {0}, ones = {1};
+  Floats query_weight = {0.5f}, key_weight = {2}, vector = {1};
+  Floats kept_query = {0}, kept_key = {0, 0}, grad_query = {0}, grad_key = {0, 0};
+  const fovea::Additive score = {.query_weight = Tensor<const float>(query_weight, {1, 1}),
+                                 .key_weight = Tensor<const float>(key_weight, {1, 1}),
+                                 .score_vector = Tensor<const float>(vector, {1})};
+  const Tensor<const float> q(query, {1, 1}), k(key, {2, 1}), v(value, {2, 1});
+  const fovea::AttentionOptions options = {.log_sum_exp = Tensor(lse, {1}),
+                                           .projected_query = Tensor(kept_query, {1, 1}),
+                                           .projected_key = Tensor(kept_key, {2, 1})};
+  fovea::attention(score, q, k, v, Tensor(out, {1, 1}), options);
+  check_near(kept_query, {0.5});
+  check_near(kept_key, {0.5, -1});
+  const fovea::AttentionGradients gradients = {
+      .out = Tensor<const float>(ones, {1, 1}), .query = Tensor(grad_query, {1, 1}), .key = Tensor(grad_key, {2, 1})};
+  const auto tanh_slope = [](double x) { return 1 - std::tanh(x) * std::tanh(x); };
+  const auto check = [&](double first, double second) {  // what the units of the two keys are
+    const double w = static_cast<double>(out[0]), slope = w * (1 - w);
+    check_near(grad_key, {-slope * 2 * tanh_slope(first), slope * 2 * tanh_slope(second)});
+    check_near(grad_query, {slope * 0.5 * (tanh_slope(second) - tanh_slope(first))});
+  };
+  fovea::attention_backward(score, q, k, v, Tensor<const float>(out, {1, 1}), options, gradients);
+  check(1.0, -0.5);
+}
+
 TEST_CASE("every member of gradients reaches the C struct") {
   std::vector<Floats> n(15, Floats(1));
   const fovea::AttentionGradients gradients = {.out = n[0],

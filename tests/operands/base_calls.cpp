@@ -99,7 +99,9 @@ void give_backward(OperandCall &call) {
   std::erase_if(call.slots(),
                 [](const Slot &slot) { return slot.path == "options.weights" || slot.path == "options.scores"; });
   call.give("options.log_sum_exp", {2, 4, 3});
-  call.slot("options.log_sum_exp").output = false;
+  for (const char *kept : {"options.log_sum_exp", "options.projected_query", "options.projected_key"}) {
+    call.slot(kept).output = false;
+  }
   call.give("gradients.out", kOut);
 }
 
@@ -117,7 +119,7 @@ void give_rows_backward(OperandCall &call) {
 }
 
 void give_layer_backward(OperandCall &call, bool in_one, bool turned) {
-  ignore(call, "options.attention.", {"weights", "scores", "log_sum_exp"});
+  ignore(call, "options.attention.", {"weights", "scores", "log_sum_exp", "projected_query", "projected_key"});
   for (const char *name : {"query", "key", "value"}) call.give(name, {2, 3, 10});
   call.give("gradients.out", {2, 3, 10});
   call.sizes.insert(4);  // heads
@@ -212,10 +214,11 @@ std::vector<Setup> setups_of(const std::string &function) {
         call.argument("weights").pointer = mha_weights(call);
       });
     }
-    all.emplace_back([=](OperandCall &call) {
+    const auto turned = [=](OperandCall &call) {
       packed_once(call);
       give_rotary(call, "options.rotary", 3);
-    });
+    };
+    for (Setup &setup : scored("options.score", turned)) all.push_back(std::move(setup));
     return all;
   }
   if (function == "fovea_multi_head_attention_once") {
@@ -226,14 +229,17 @@ std::vector<Setup> setups_of(const std::string &function) {
         give_parameters(call, false);
       });
     }
-    all.emplace_back([](OperandCall &call) {
+    const auto in_one = [](OperandCall &call) {
       give_sequences(call);
       give_parameters(call, true);
-    });
-    all.emplace_back([=](OperandCall &call) {
+    };
+    const auto turned = [=](OperandCall &call) {
       once(call);
       give_rotary(call, "options.rotary", 3);
-    });
+    };
+    for (const Setup &rest : {Setup(in_one), Setup(turned)}) {
+      for (Setup &setup : scored("options.score", rest)) all.push_back(std::move(setup));
+    }
     return all;
   }
   if (function == "fovea_rotary_frequencies") {

@@ -55,14 +55,21 @@ bool meet(const std::set<int64_t> &a, const std::set<int64_t> &b) {
   return std::any_of(a.begin(), a.end(), [&](int64_t byte) { return b.count(byte) == 1; });
 }
 
-const std::set<std::string> kNotForSchedules = {"options.valid_lens", "options.query_offsets", "options.mask",
-                                                "options.bias",       "options.weights",       "options.scores"};
+const std::set<std::string> kNotForSchedules = {
+    "options.valid_lens", "options.query_offsets",   "options.mask",         "options.bias", "options.weights",
+    "options.scores",     "options.projected_query", "options.projected_key"};
+
+// What only score functions with hidden units have.
+bool is_projected(const std::string &path) {
+  return path.ends_with(".projected_query") || path.ends_with(".projected_key");
+}
 
 // What a function refuses, whatever else it is given.
 bool has_no_place(const std::string &function, const std::string &path) {
   if (function == "fovea_prepared_keys_create") return path == "score.sigmas";  // keys are projected: no Gaussian
   const bool scales = path.ends_with("key_scales") || path.ends_with("value_scales");
-  if (function.starts_with("fovea_attention_prepared")) return scales;  // of the dot product alone
+  if (function.starts_with("fovea_sdpa")) return is_projected(path);
+  if (function.starts_with("fovea_attention_prepared")) return scales || is_projected(path);
   if (function.starts_with("fovea_attention_backward")) return scales;  // numbers of 8 bits have no gradient
   if (function == "fovea_rms_norm_backward") return path == "gradients.bias";
   if (function == "fovea_multi_head_attention_backward") {
@@ -77,10 +84,12 @@ bool has_no_place(const std::string &function, const std::string &path) {
 
 // The score functions that have such a parameter, or its gradient: a bit for each.
 int kinds_with(const std::string &function, const std::string &path) {
-  const bool layer = function == "fovea_multi_head_attention_backward";
+  const bool layer = function.starts_with("fovea_multi_head") || function == "fovea_mha_plan_create";
   const std::string score = layer ? "options.score." : "score.";
   const std::string gradients = layer ? "gradients.attention." : "gradients.";
-  if (!layer && !function.starts_with("fovea_attention_backward")) {
+  if (is_projected(path)) return 1 | 4;
+  if (path == "options.key_scales" || path == "options.value_scales") return 16;  // the dot product's
+  if (function != "fovea_multi_head_attention_backward" && !function.starts_with("fovea_attention_backward")) {
     if (!path.starts_with(score)) return ~0;
   } else if (!path.starts_with(score) && !path.starts_with(gradients)) {
     return ~0;

@@ -25,6 +25,8 @@ enum {
   kScores,
   kKeyScales,
   kValueScales,
+  kProjectedQuery,
+  kProjectedKey,
   kScoreOperands
 };
 
@@ -87,6 +89,9 @@ Operands attention_operands(const CallSizes &given, int64_t key_dim) {
   };
   scales_of("key_scales", 1);
   scales_of("value_scales", four_bits ? 2 : 1);
+  // Kept by score functions that have hidden units, with keys that are not prepared.
+  list.push_back({"", Role::output, {}});
+  list.push_back({"", Role::output, {}});
   if (eight_bits) list[kKey].dtype = FOVEA_I8;
   if (eight_bits) list[kValue].dtype = four_bits ? FOVEA_U8 : FOVEA_I8;
   for (Operand &operand : list) {
@@ -116,6 +121,8 @@ fovea_attention_options options_of(const CallSizes &s, const Tensors &t) {
   options.scores = t[kScores];
   options.key_scales = t[kKeyScales];
   options.value_scales = t[kValueScales];
+  options.projected_query = t[kProjectedQuery];
+  options.projected_key = t[kProjectedKey];
   return options;
 }
 
@@ -154,9 +161,15 @@ fovea_score score_of(const CallSizes &s, const Tensors &t) {
   return score;
 }
 
-Operands scored_operands(const CallSizes &s) {
-  Operands list = attention_operands(s, key_dim_of(s));
-  add_score(s, Role::input, &list);
+Operands scored_operands(const CallSizes &given) {
+  Operands list = attention_operands(given, key_dim_of(given));
+  add_score(given, Role::input, &list);
+  const CallSizes s = for_rank(given);
+  const bool keeps = kind_of(s) == FOVEA_SCORE_ADDITIVE || kind_of(s) == FOVEA_SCORE_CONCAT;
+  list[kProjectedQuery] = optional(
+      keeps && s.choice(30), {"projected_query", Role::output, of_rank(s, s.batch, s.heads(), {s.queries, s.units})});
+  list[kProjectedKey] = optional(keeps && s.choice(31),
+                                 {"projected_key", Role::output, of_rank(s, s.batch, s.kv_heads, {s.keys, s.units})});
   return list;
 }
 
@@ -189,6 +202,8 @@ fovea_status run_plan(fovea_plan *made, const Tensors &t, bool has_key) {
   buffers.scores = data_of(t[kScores]);
   buffers.key_scales = data_of(t[kKeyScales]);
   buffers.value_scales = data_of(t[kValueScales]);
+  buffers.projected_query = data_of(t[kProjectedQuery]);
+  buffers.projected_key = data_of(t[kProjectedKey]);
   if (t.size() > kScoreOperands && has_key) {
     buffers.query_weight = data_of(t[kScoreOperands]);
     buffers.key_weight = data_of(t[kScoreOperands + 1]);
@@ -259,6 +274,7 @@ Operands backward_operands(const CallSizes &given) {
   weights.narrow = true;
   list[kWeights].name.clear();
   list[kScores].name.clear();
+  list[kProjectedQuery].role = list[kProjectedKey].role = Role::input;
   const auto gradient_of = [&](int operand) {
     Operand gradient = list[static_cast<size_t>(operand)];
     gradient.role = Role::output;

@@ -43,6 +43,9 @@ class AttentionPlan {
     keep(plan);
   }
 
+  // Of a plan that was made before, which is owned from here on.
+  explicit AttentionPlan(fovea_plan *plan) { keep(plan); }
+
   fovea_plan *get() const { return plan_.get(); }
   const GuardedMemory &workspace() const { return workspace_; }
 

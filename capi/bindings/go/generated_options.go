@@ -256,6 +256,10 @@ type AttentionOptions struct {
 	KeyScales *Tensor
 	// F16 [B,Hkv,K,Dv/group], likewise for value; of U8 [B,Hkv,K,2 Dv/group], group a multiple of 32: a scale and a least number for each group
 	ValueScales *Tensor
+	// output F32 [B,H,Q,h] of fovea_attention, input of its backward pass: ADDITIVE, CONCAT. See "Kept projections" in scores.h
+	ProjectedQuery *Tensor
+	// output F32 [B,Hkv,K,h], likewise
+	ProjectedKey *Tensor
 }
 
 func (o *AttentionOptions) raw() *C.go_fovea_attention_options {

@@ -231,6 +231,30 @@ func TestGradientsOfSixteenBitsAreFloat32RoundedOnce(t *testing.T) {
 	checkGradients(t, fovea.BFloat16Of)
 }
 
+// Of one unit, tanh(0.5 q + 2 k). What the backward pass is given it does not make again: doubled, it gives other gradients.
+func TestAdditiveAttentionKeepsItsProjections(t *testing.T) {
+	q, k, v := view([]float32{1}, 1, 1), view([]float32{0.25, -0.5}, 2, 1), view([]float32{0, 1}, 2, 1)
+	score := &fovea.Score{Kind: fovea.ScoreAdditive, QueryWeight: view([]float32{0.5}, 1, 1), KeyWeight: view([]float32{2}, 1, 1),
+		ScoreVector: view([]float32{1})}
+	keptQuery, keptKey, out, found, again := make([]float32, 1), make([]float32, 2), make([]float32, 1), make([]float32, 2), make([]float32, 2)
+	options := &fovea.AttentionOptions{LogSumExp: view(make([]float32, 1)), ProjectedQuery: view(keptQuery, 1, 1),
+		ProjectedKey: view(keptKey, 2, 1)}
+	ok(t, fovea.Attention(nil, score, q, k, v, view(out, 1, 1), options))
+	equal(t, keptQuery, []float32{0.5})
+	equal(t, keptKey, []float32{0.5, -1})
+	backward := func(to []float32, options *fovea.AttentionOptions) {
+		ok(t, fovea.AttentionBackward(nil, score, q, k, v, view(out, 1, 1), options,
+			&fovea.AttentionGradients{Out: view([]float32{1}, 1, 1), Key: view(to, 2, 1)}))
+	}
+	backward(found, options)
+	backward(again, &fovea.AttentionOptions{LogSumExp: options.LogSumExp})
+	equal(t, found, again)
+	keptKey[0] *= 2
+	if backward(again, options); again[0] == found[0] {
+		t.Errorf("%v of other projections, too", again)
+	}
+}
+
 func TestKernelRegressionGoesBackAsGaussianAttention(t *testing.T) {
 	all, found, width := some(3+5+5+1), make([]float32, 3+5+5+1), float32(0.7)
 	at, inputs, targets, sigma := all[:3], all[3:8], all[8:13], all[13:]

@@ -33,6 +33,7 @@
 #include "kernels/kernel_table.hpp"
 #include "kernels/math/exp.hpp"
 #include "kernels/math/tanh.hpp"
+#include "kernels/prefetch.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -167,12 +168,23 @@ inline float prepare_key_units(float *key, int64_t units) {
   return value;
 }
 
+// A row is as much as a core's stores run ahead by: asked for earlier, memory is busy during the arithmetic.
+FOVEA_INLINE void fetch_to_write(const float *row, int64_t units) {
+  for (int64_t u = 0; u < units; u += line_floats) __builtin_prefetch(row + u, 1, 3);
+}
+
 inline void finish_units(const UnitRows &rows) {
   const int64_t padded = padded_units(rows.units);
   for (int64_t r = 0; r < rows.count; ++r) {
     float *row = rows.rows + r * rows.step * padded;
+    const size_t bytes = static_cast<size_t>(rows.units) * sizeof(float);
+    if (rows.given != nullptr) memcpy(row, rows.given + r * rows.given_stride, bytes);
     for (int64_t u = rows.units; u < padded; ++u) row[u] = 0.0f;
     for (int64_t u = 0; rows.bias != nullptr && u < rows.units; ++u) row[u] += rows.bias[u];
+    if (r < rows.kept_count) {
+      if (r + 2 < rows.kept_count) fetch_to_write(rows.kept + (r + 2) * rows.kept_stride, rows.units);
+      memcpy(rows.kept + r * rows.kept_stride, row, bytes);
+    }
     if (rows.reach != nullptr) rows.reach[r * rows.step] = prepare_key_units(row, rows.units);
   }
 }

@@ -25,6 +25,9 @@ inline const char *operand_name(const AttentionCall &call, int operand) {
   return call.planned ? operand_rows[operand].buffer_name : operand_rows[operand].name;
 }
 
+// Whether a score function projects both queries and keys to hidden units.
+inline bool has_hidden_units(int32_t kind) { return kind == FOVEA_SCORE_ADDITIVE || kind == FOVEA_SCORE_CONCAT; }
+
 // Whether key or value is of numbers that have scales, in a call that takes that: keys of 8 bits, values of 8 or 4.
 inline bool is_scaled(const AttentionCall &call, int operand) {
   const bool takes = call.score.kind == FOVEA_SCORE_DOT || call.score.kind == FOVEA_SCORE_BILINEAR;

@@ -275,6 +275,26 @@ Status check_scores(const AttentionCall &call, AttentionProblem *p) {
   return FOVEA_OK;
 }
 
+// What a score function with hidden units makes of queries or keys, one row for each of theirs.
+Status check_projected(const AttentionCall &call, int operand, int of, const char *as) {
+  if (!call.present[operand]) return FOVEA_OK;
+  const char *name = operand_name(call, operand);
+  if (call.prepared != nullptr) return fail(FOVEA_BAD_VALUE, "%s is given, expected NULL: keys are prepared", name);
+  if (!has_hidden_units(call.score.kind)) {
+    return fail(FOVEA_BAD_VALUE, "%s is given, expected NULL: FOVEA_SCORE_ADDITIVE and FOVEA_SCORE_CONCAT have it",
+                name);
+  }
+  const fovea_tensor &tensor = call.tensor[operand];
+  const int rank = call.tensor[query_operand].rank;
+  FOVEA_CHECK(check_tensor(&tensor, operand_rule(call, operand, rank, rank)));
+  const fovea_tensor lifted = lift_heads(tensor), rows = lift_heads(call.tensor[of]);
+  return expect_sizes(
+      {{name, "batch entries", lifted.shape[0], rows.shape[0], as},
+       {name, "heads", lifted.shape[1], rows.shape[1], as},
+       {name, "positions", lifted.shape[2], rows.shape[2], as},
+       {name, "hidden units", lifted.shape[3], call.tensor[score_vector_operand].shape[0], "as score_vector"}});
+}
+
 }  // namespace
 
 Status read_attention_call(const AttentionArguments &arguments, AttentionCall *call) {
@@ -302,7 +322,9 @@ Status check_attention_call(const AttentionCall &call, AttentionProblem *problem
   FOVEA_CHECK(check_masks(call, problem));
   FOVEA_CHECK(check_log_sum_exp(call, problem));
   FOVEA_CHECK(check_weights(call, problem));
-  return check_scores(call, problem);
+  FOVEA_CHECK(check_scores(call, problem));
+  FOVEA_CHECK(check_projected(call, projected_query_operand, query_operand, "as query"));
+  return check_projected(call, projected_key_operand, key_operand, "as key");
 }
 
 Status check_operand_data(const AttentionCall &call, int first, int last) {

@@ -71,6 +71,10 @@ constexpr OperandRow operand_rows[operand_count] = {
      set<&Problem::outputs, &AttentionOutputs::weights>},
     {scores_operand, "scores", "buffers.scores", &Options::scores, &Buffers::scores, floats, contiguous,
      set<&Problem::outputs, &AttentionOutputs::scores>},
+    {projected_query_operand, "projected_query", "buffers.projected_query", &Options::projected_query,
+     &Buffers::projected_query, f32, contiguous, nullptr},
+    {projected_key_operand, "projected_key", "buffers.projected_key", &Options::projected_key, &Buffers::projected_key,
+     f32, contiguous, nullptr},
 };
 // clang-format on
 

@@ -33,6 +33,8 @@ enum Operand : int {
   log_sum_exp_operand,
   weights_operand,
   scores_operand,
+  projected_query_operand,  // which a backward pass reads, as it reads log-sum-exp
+  projected_key_operand,
   operand_count
 };
 
@@ -68,7 +70,7 @@ struct OperandRow {
   BufferSource buffer;
   Elements elements;
   bool contiguous_last;
-  // Points the problem at the data; null for the parameters of scores, which score_tasks.cpp reads.
+  // Points the problem at the data; null for what score_tasks.cpp is about: the parameters of scores, projections.
   void (*set_data)(void *data, AttentionProblem *problem);
 
   bool takes_floats() const {

@@ -224,18 +224,20 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
     const Product &projected = plan.score.projects_query ? plan.score.query : plan.score.key;
     std::snprintf(projection, sizeof projection, " projection=%s", projected.kernels->set);
   }
+  const char *keeps = kept_name(plan.score);
   const char *points = plan.score.point_factor == 1.0 ? "" : " points=scaled";
   const int length = std::snprintf(
       text, size,
       "op=%s isa=%s kernels=%s%s%s%s%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64 " splits=%" PRId64
       " keys_per_split=%" PRId64 " tasks=%" PRId64
-      " threads=%d passes=%d%s scratch_per_thread=%zu projections=%zu workspace=%zu",
+      " threads=%d passes=%d%s%s%s scratch_per_thread=%zu projections=%zu workspace=%zu",
       score_name(plan.score.kind), plan.kernels->name, grid.kernels->set, plan.tiles_refused ? " tiles=refused" : "",
       describe_fit(plan.better_pairs), projection, points, rows ? "rows" : "tile", grid.rows_per_task,
       rows ? grid.kernels->few_rows_keys(grid.rows_per_task) : grid.kernels->tile_keys, grid.row_blocks, grid.splits,
       grid.keys_per_split, grid.tasks(), plan.workers,
       1 + (plan.problem.outputs.weights_wanted && !plan.kept_weights) + plan.problem.outputs.scores_wanted, dropout,
-      plan.scratch.copy_size() + plan.kept_weights.copy_size(), plan.score.layout.size(), plan.workspace_size);
+      keeps[0] == '\0' ? "" : " keeps=", keeps, plan.scratch.copy_size() + plan.kept_weights.copy_size(),
+      plan.score.layout.size(), plan.workspace_size);
   return length < 0 ? 0 : static_cast<size_t>(length);
 }
 

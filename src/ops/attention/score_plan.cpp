@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/tensors/lift.hpp"
+
 namespace fovea {
 namespace {
 
@@ -10,8 +12,6 @@ namespace {
 HeadStrides packed_strides(int64_t heads, int64_t length, int64_t row) {
   return {heads * length * row, length * row, row};
 }
-
-bool is_additive(int32_t kind) { return kind == FOVEA_SCORE_ADDITIVE || kind == FOVEA_SCORE_CONCAT; }
 
 Status too_large() {
   return fail(FOVEA_SIZE_OVERFLOW, "query and key are too long: their projections would exceed the address space");
@@ -99,6 +99,11 @@ void ready_key(const MatmulKernels &product, const AttentionSizes &sizes, ScoreP
             sizes.batch, &plan->keys, &plan->layout, &plan->key_copy);
 }
 
+KeptUnits kept_units(const AttentionCall &call, int operand) {
+  if (!call.present[operand]) return {};
+  return {.written = !call.backward, .read = call.backward, .strides = head_strides(lift_heads(call.tensor[operand]))};
+}
+
 // What a projection leaves of them.
 void set_projected(int64_t heads, int64_t length, int64_t row, HeadRows *rows) {
   *rows = {rows->data, packed_strides(heads, length, row), Dtype::f32};
@@ -107,14 +112,15 @@ void set_projected(int64_t heads, int64_t length, int64_t row, HeadRows *rows) {
 // Queries through a weight, whose panels are made for this call or lie in prepared keys.
 Status plan_query_projection(const MatmulKernels &product, const ProductMatrix &weight, const AttentionSizes &sizes,
                              ScorePlan *plan) {
-  ready_query(product, sizes, weight.depth, plan);
+  const bool projects = !plan->kept_query.read;
+  if (projects) ready_query(product, sizes, weight.depth, plan);
   const HeadStrides out = packed_strides(sizes.heads, sizes.query_len, 1);
   if (!plan_projection(product, {sizes.batch, sizes.heads, sizes.query_len, plan->queries.strides, out}, weight,
                        &plan->query)) {
     return too_large();
   }
   const int64_t row = padded_units(weight.columns);
-  if (plan->prepared == nullptr) plan->query_panels = add_panels(product, weight, &plan->layout);
+  if (plan->prepared == nullptr && projects) plan->query_panels = add_panels(product, weight, &plan->layout);
   plan->query_rows = plan->layout.add<float>({plan->query.rows, row});
   FOVEA_CHECK(check_fits(*plan));
   set_projected(sizes.heads, sizes.query_len, row, &plan->queries);
@@ -123,12 +129,13 @@ Status plan_query_projection(const MatmulKernels &product, const ProductMatrix &
 
 Status plan_key_projection(const MatmulKernels &product, const ProductMatrix &weight, bool valid_only,
                            const AttentionSizes &sizes, ScorePlan *plan) {
-  ready_key(product, sizes, plan);
+  const bool projects = !plan->kept_key.read;
+  if (projects) ready_key(product, sizes, plan);
   const HeadStrides out = packed_strides(sizes.kv_heads, sizes.key_len, 1);
   const ProjectionRows rows = {sizes.batch, sizes.kv_heads, sizes.key_len, plan->keys.strides, out, valid_only};
   if (!plan_projection(product, rows, weight, &plan->key)) return too_large();
   const int64_t row = padded_units(weight.columns);
-  plan->key_panels = add_panels(product, weight, &plan->layout);
+  if (projects) plan->key_panels = add_panels(product, weight, &plan->layout);
   plan->key_rows = plan->layout.add<float>({plan->key.rows, row});
   FOVEA_CHECK(check_fits(*plan));
   set_projected(sizes.kv_heads, sizes.key_len, row, &plan->keys);
@@ -158,6 +165,8 @@ Status plan_additive(const Context &context, const AttentionCall &call, const At
   plan->compares = ScoreKind::additive;
   const int64_t units = call.tensor[score_vector_operand].shape[0];
   plan->projects_query = plan->projects_key = true;
+  plan->kept_query = kept_units(call, projected_query_operand);
+  plan->kept_key = kept_units(call, projected_key_operand);
   plan->vector = plan->layout.add<float>(padded_units(units));
   plan->bias = plan->layout.add<float>(padded_units(units));
   FOVEA_CHECK(add_key_scalars(checked.sizes, plan));
@@ -180,12 +189,12 @@ Status plan_bilinear(const Context &context, const AttentionCall &call, const At
 Status plan_prepared(const fovea_prepared_keys &keys, const AttentionSizes &sizes, ScorePlan *plan) {
   plan->prepared = &keys;
   plan->kind = keys.kind;
-  plan->compares = is_additive(keys.kind) ? ScoreKind::additive : ScoreKind::dot;
+  plan->compares = has_hidden_units(keys.kind) ? ScoreKind::additive : ScoreKind::dot;
   plan->keys.strides = packed_strides(keys.kv_heads, keys.capacity, padded_units(keys.units));
   plan->keys.dtype = keys.dtype;
   plan->key_scalars_strides = {keys.kv_heads * keys.capacity, keys.capacity, 1};
   plan->compared_dim = keys.units;
-  plan->projects_query = is_additive(keys.kind);
+  plan->projects_query = has_hidden_units(keys.kind);
   if (!plan->projects_query) return FOVEA_OK;
   const ProductMatrix weight = query_matrix(keys);
   return plan_query_projection(projection_kernels(*keys.kernels, plan->queries.dtype, weight), weight, sizes, plan);
@@ -237,6 +246,12 @@ ProductMatrix key_matrix(const fovea_prepared_keys &keys) {
 const char *score_name(int32_t kind) {
   constexpr const char *names[] = {"sdpa", "bilinear", "additive", "concat", "gaussian"};
   return names[kind];
+}
+
+const char *kept_name(const ScorePlan &plan) {
+  const auto kept = [](const KeptUnits &units) { return units.written || units.read; };
+  if (kept(plan.kept_query)) return kept(plan.kept_key) ? "query,key" : "query";
+  return kept(plan.kept_key) ? "key" : "";
 }
 
 ScoreVectorFacts score_vector_facts(const float *vector, int64_t units) {

@@ -53,6 +53,12 @@ struct RowCopy {
   MemoryPart<char> memory = {};
 };
 
+// Rows of hidden units that the caller keeps: a projection writes them, or a backward pass reads them and makes none.
+struct KeptUnits {
+  bool written = false, read = false;
+  HeadStrides strides = {};
+};
+
 struct ScorePlan {
   int32_t kind = FOVEA_SCORE_DOT;
   // What kernels are told: how they compare which features, of which rows (without data), and the factor of logits.
@@ -63,6 +69,7 @@ struct ScorePlan {
   HeadStrides key_scalars_strides = {};
   bool projects_query = false, projects_key = false;
   Product query = {}, key = {};
+  KeptUnits kept_query = {}, kept_key = {};
   // The part of the workspace that it needs.
   MemoryLayout layout;
   MemoryPart<float> vector, bias;  // padded
@@ -101,6 +108,9 @@ ProductMatrix key_matrix(const fovea_prepared_keys &keys);
 [[nodiscard]] Status plan_narrowing(bool copies_keys, const AttentionSizes &sizes, ScorePlan *plan);
 
 const char *score_name(int32_t kind);
+
+// Which projections are kept: "query", "key", "query,key", "".
+const char *kept_name(const ScorePlan &plan);
 
 ScoreVectorFacts score_vector_facts(const float *vector, int64_t units);
 

@@ -33,6 +33,18 @@ struct CopyTasks {
   void copy_run(const RowRun &run, void *rows) const;
 };
 
+// Rows of hidden units that were kept, as kernels read them: padded, keys as tangents or exponentials.
+struct KeptTasks {
+  const Kernels *kernels;
+  KeptRows kept;
+  int64_t batch, units;
+  float *to;     // [batch][heads][length] rows of padded_units(units)
+  float *reach;  // of each row: they are keys'; else null
+
+  int64_t count() const;
+  void run(int64_t task) const;
+};
+
 class ScoreTasks {
  public:
   // memory: plan.score.layout.size() bytes on a cache line. The problem has been bound to it.
@@ -44,6 +56,7 @@ class ScoreTasks {
  private:
   std::optional<CopyTasks> query_copy_, key_copy_, value_copy_;
   std::optional<NormTasks> norms_;
+  std::optional<KeptTasks> kept_query_, kept_key_;
   std::optional<ProductTasks> query_, key_;
 };
 

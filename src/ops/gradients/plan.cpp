@@ -152,13 +152,14 @@ Status plan_gradients(const Context &context, const AttentionCall &call, const A
 }
 
 size_t describe_gradients(const GradientPlan &plan, char *text, size_t size) {
+  const char *kept = kept_name(plan.scores.score);
   const int length = std::snprintf(
       text, size,
       "op=%s_backward isa=%s kernels=%s row_splits=%" PRId64 " key_splits=%" PRId64 " keys_per_split=%" PRId64
-      " tasks=%" PRId64 " bias_tasks=%" PRId64 " threads=%d scratch_per_thread=%zu workspace=%zu",
+      " tasks=%" PRId64 " bias_tasks=%" PRId64 " threads=%d%s%s scratch_per_thread=%zu workspace=%zu",
       score_name(plan.scores.score.kind), plan.scores.kernels->name, plan.kernels->set, plan.grid.row_splits,
       plan.grid.key_splits, plan.grid.keys_per_split, plan.grid.tasks(), plan.bias_tasks(), plan.workers,
-      plan.scratch.copy_size(), plan.workspace_size);
+      kept[0] == '\0' ? "" : " kept=", kept, plan.scratch.copy_size(), plan.workspace_size);
   return length < 0 ? 0 : static_cast<size_t>(length);
 }
 

@@ -31,8 +31,9 @@ struct Backward {
   fovea_mha_weights weights;
   MultiHeadCall call = {};
   fovea_tensor log_sum_exp = {};
+  fovea_tensor projected[2] = {};  // hidden units of queries and keys, which attention's two passes share
   // In call.layout's memory: heads' gradients, rows of [heads x dim], and of the rows that attention gave.
-  MemoryPart<float> grad_heads[3], grad_concat, log_sum_exp_memory;
+  MemoryPart<float> grad_heads[3], grad_concat, log_sum_exp_memory, projected_memory[2];
   MemoryPart<float> input_sums[3];  // of gradients of query, key and value that are sums, and rounded once
 
   bool in_out() const { return parameters.layout == FOVEA_WEIGHT_IN_OUT; }
@@ -113,7 +114,7 @@ bool wants_part(const Backward &b, int part) {
 
 const Sequences &rows_of(const Backward &b, int part) { return part == query_part ? b.call.query : b.call.key; }
 
-// Options of the forward call as it is computed again: nothing of it is kept but log-sum-exp.
+// Options of the forward call as it is computed again: nothing of it is kept but log-sum-exp and hidden units.
 Status read_forward(const fovea_mha_parameters *parameters, const fovea_mha_options *options, Backward *b) {
   FOVEA_CHECK(expect_given(parameters, "parameters", "the layer's parameters"));
   FOVEA_CHECK(read_options("parameters", parameters, &b->parameters));
@@ -129,6 +130,7 @@ Status read_forward(const fovea_mha_parameters *parameters, const fovea_mha_opti
   b->attention.struct_size = sizeof b->attention;
   b->attention.precision = FOVEA_PRECISION_HIGHEST;
   b->attention.log_sum_exp = b->attention.weights = b->attention.scores = nullptr;
+  b->attention.projected_query = b->attention.projected_key = nullptr;
   b->options.attention = &b->attention;
   return FOVEA_OK;
 }
@@ -204,6 +206,10 @@ void add_memory(Backward *b) {
   const fovea_mha_weights &w = b->weights;
   const Sequences &query = b->call.query;
   b->log_sum_exp_memory = layout.add<float>({query.batch, w.heads, query.length});
+  for (int side = 0; side < 2; ++side) {
+    const int64_t(&sizes)[FOVEA_MAX_RANK] = b->projected[side].shape;
+    b->projected_memory[side] = layout.add<float>({sizes[0], sizes[1], sizes[2], sizes[3]});
+  }
   for (int part = query_part; part <= value_part; ++part) {
     const InputPart its = part_of(*b, part);
     const Sequences &rows = rows_of(*b, part);
@@ -219,6 +225,21 @@ void add_memory(Backward *b) {
     const Sequences &rows = input == 0 ? query : b->call.key;
     b->input_sums[input] = layout.add<float>({rows.batch, rows.length, grad->shape[grad->rank - 1]});
   }
+}
+
+Status keep_hidden_units(Backward *b) {
+  AttentionCall its = {};
+  FOVEA_CHECK(read_score(b->options.score, &its));
+  if (!has_hidden_units(its.score.kind)) return FOVEA_OK;
+  const MultiHeadCall &call = b->call;
+  const int64_t units = its.tensor[score_vector_operand].shape[0];
+  const int64_t queries[] = {call.query.batch, b->weights.heads, call.query.length, units};
+  const int64_t keys[] = {call.query.batch, b->weights.kv_heads, call.key.length, units};
+  b->projected[0] = contiguous_tensor(nullptr, FOVEA_F32, 4, queries);
+  b->projected[1] = contiguous_tensor(nullptr, FOVEA_F32, 4, keys);
+  b->attention.projected_query = &b->projected[0];
+  b->attention.projected_key = &b->projected[1];
+  return FOVEA_OK;
 }
 
 // Plans the forward call, and checks everything.
@@ -242,6 +263,7 @@ Status plan(Backward *b) {
   const int64_t sizes[] = {call.query.batch, w.heads, call.query.length};
   b->log_sum_exp = contiguous_tensor(nullptr, FOVEA_F32, 3, sizes);
   b->attention.log_sum_exp = &b->log_sum_exp;
+  FOVEA_CHECK(keep_hidden_units(b));
   call.out.dtype = Dtype::f32;
   call.out.row_stride = call.out.features;
   call.out.batch_stride = call.out.length * call.out.features;
@@ -330,6 +352,10 @@ Status run(Backward *b) {
   void *memory = workspace.data();
   b->log_sum_exp.data = b->log_sum_exp_memory.in(memory);
   call.plan.call.tensor[log_sum_exp_operand].data = b->log_sum_exp.data;
+  for (int side = 0; side < 2; ++side) {
+    b->projected[side].data = b->projected_memory[side].in(memory);
+    call.plan.call.tensor[projected_query_operand + side].data = b->projected[side].data;
+  }
   call.out.data = b->grad_concat.in(memory);
   FOVEA_CHECK(check_mha_gradient_overlaps(tensors, call, b->gradients));
   FOVEA_CHECK(run_heads(tensors, memory, &call));

@@ -143,7 +143,9 @@ bool writes_any(const MultiHeadGradients &gradients) {
 
 Status check_without_values(const MultiHeadTensors &tensors, const MultiHeadGradients &gradients, MultiHeadCall *call) {
   AttentionCall &attention = call->plan.call;
-  for (const int operand : {log_sum_exp_operand, out_operand}) attention.present[operand] = false;  // have no memory
+  for (const int operand : {log_sum_exp_operand, projected_query_operand, projected_key_operand, out_operand}) {
+    attention.present[operand] = false;  // have no memory
+  }
   FOVEA_CHECK(within("options.attention", check_operand_data(attention, valid_lens_operand, operand_count - 1)));
   if (call->options.rotary != nullptr) {
     const HeadTensors heads = head_tensors(*call, nullptr);

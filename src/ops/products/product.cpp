@@ -225,12 +225,25 @@ void ProductTasks::finish(int64_t block) const { finish_rows(piece(block * chunk
 void ProductTasks::finish_rows(const Piece &piece) const {
   const int64_t row_floats = padded_units(product_.matrix.columns);
   const UnitFinish &finish = data_.finish;
-  finish.kernels->finish_units({.rows = static_cast<float *>(data_.out) + piece.out,
-                                .count = piece.rows,
-                                .step = product_.axis[product_.axes - 1].out_stride / row_floats,
-                                .units = product_.matrix.columns,
-                                .bias = finish.bias,
-                                .reach = finish.reach == nullptr ? nullptr : finish.reach + piece.out / row_floats});
+  UnitRows rows = {.rows = static_cast<float *>(data_.out) + piece.out,
+                   .count = piece.rows,
+                   .step = product_.axis[product_.axes - 1].out_stride / row_floats,
+                   .units = product_.matrix.columns,
+                   .bias = finish.bias,
+                   .reach = finish.reach == nullptr ? nullptr : finish.reach + piece.out / row_floats};
+  const KeptRows &kept = finish.kept;
+  if (kept.data == nullptr) return finish.kernels->finish_units(rows);
+  rows.kept_stride = kept.strides.position;
+  int64_t row = piece.out / row_floats;
+  for (const int64_t last = row + piece.rows; row < last; row += rows.count) {  // a head at a time
+    const int64_t head = row / kept.length, position = row % kept.length;
+    rows.count = std::min(last - row, kept.length - position);
+    rows.kept = kept.row(head, position);
+    rows.kept_count = kept.wanted(head, position, rows.count);
+    finish.kernels->finish_units(rows);
+    rows.rows += rows.count * row_floats;
+    if (rows.reach != nullptr) rows.reach += rows.count;
+  }
 }
 
 ProductTasks::Piece ProductTasks::piece(int64_t index) const {
@@ -265,6 +278,10 @@ ProductTasks::Piece ProductTasks::piece(int64_t index) const {
   }
   if (product_.head_rows > 0) piece.rows = wanted_rows(piece);
   return piece;
+}
+
+int64_t KeptRows::wanted(int64_t head, int64_t first, int64_t count) const {
+  return problem == nullptr ? count : std::clamp<int64_t>(longest_valid_len(*problem, head / heads) - first, 0, count);
 }
 
 int64_t ProductTasks::wanted_rows(const Piece &piece) const {

@@ -97,11 +97,24 @@ double product_cycles(const Product &product);
 // Room for the packed matrices, of which there are none in place. Any sizes: too large ones do not fit the layout.
 MemoryPart<float> add_panels(const MatmulKernels &kernels, const ProductMatrix &matrix, MemoryLayout *layout);
 
+// Where the caller keeps rows of hidden units, [batch][heads][length].
+struct KeptRows {
+  float *data = nullptr;  // null: nowhere
+  HeadStrides strides = {};
+  int64_t heads = 0, length = 0;
+  const AttentionProblem *problem = nullptr;  // whose valid lengths they are: of keys; null: all rows are kept
+
+  // Of `count` rows of a head from `first` on, those that some query attends. Heads are numbered over all entries.
+  int64_t wanted(int64_t head, int64_t first, int64_t count) const;
+  float *row(int64_t head, int64_t position) const { return data + strides.at(head / heads, head % heads, position); }
+};
+
 // Bias, padding and reach of hidden units, which lie in rows of padded_units(columns) floats.
 struct UnitFinish {
   const AttentionKernels *kernels = nullptr;  // null: nothing is to be done
   const float *bias = nullptr;                // [columns]; null: none
   float *reach = nullptr;                     // of the row at out + i rows at reach[i]; else as UnitRows
+  KeptRows kept = {};                         // of out's rows, which are then packed
 };
 
 struct ProductData {

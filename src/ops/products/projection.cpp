@@ -38,10 +38,11 @@ bool plan_projection(const MatmulKernels &kernels, const ProjectionRows &rows, c
   return true;
 }
 
-UnitFinish finish_of(const Kernels &kernels, const Product &product, const float *bias, float *reach) {
+UnitFinish finish_of(const Kernels &kernels, const Product &product, const float *bias, float *reach,
+                     const KeptRows &kept) {
   const bool padded = product.matrix.columns != padded_units(product.matrix.columns);
-  if (!padded && bias == nullptr && reach == nullptr) return {};
-  return {&kernels.attention_of(ScoreKind::additive), bias, reach};
+  if (!padded && bias == nullptr && reach == nullptr && kept.data == nullptr) return {};
+  return {&kernels.attention_of(ScoreKind::additive), bias, reach, kept};
 }
 
 }  // namespace fovea

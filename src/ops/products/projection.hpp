@@ -29,6 +29,7 @@ bool projected_in_place(const MatmulKernels &kernels, const HeadRows &rows);
                                    const ProductMatrix &weight, Product *product);
 
 // What is left to do to its rows. bias and reach may be null.
-UnitFinish finish_of(const Kernels &kernels, const Product &product, const float *bias, float *reach);
+UnitFinish finish_of(const Kernels &kernels, const Product &product, const float *bias, float *reach,
+                     const KeptRows &kept = {});
 
 }  // namespace fovea

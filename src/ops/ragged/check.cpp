@@ -13,8 +13,8 @@ constexpr int64_t largest_page = int64_t{1} << 20;
 constexpr int64_t most_workers = 4096;
 
 Status refuse_options(const AttentionCall &call) {
-  for (const Operand operand :
-       {valid_lens_operand, query_offsets_operand, mask_operand, bias_operand, weights_operand, scores_operand}) {
+  for (const Operand operand : {valid_lens_operand, query_offsets_operand, mask_operand, bias_operand, weights_operand,
+                                scores_operand, projected_query_operand, projected_key_operand}) {
     if (!call.present[operand]) continue;
     return fail(FOVEA_BAD_OPTION, "options.%s is given, expected NULL for a schedule", operand_rows[operand].name);
   }

@@ -119,6 +119,10 @@ export interface AttentionOptions {
   keyScales?: Input;
   /** F16 [B,Hkv,K,Dv/group], likewise for value; of U8 [B,Hkv,K,2 Dv/group], group a multiple of 32: a scale and a least number for each group */
   valueScales?: Input;
+  /** output F32 [B,H,Q,h] of fovea_attention, input of its backward pass: ADDITIVE, CONCAT. See "Kept projections" in scores.h */
+  projectedQuery?: Input;
+  /** output F32 [B,Hkv,K,h], likewise */
+  projectedKey?: Input;
 }
 
 export interface MaskedSoftmaxOptions {
@@ -598,4 +602,6 @@ export interface Buffers {
   gradScoreBias?: Data;
   gradScoreVector?: Data;
   gradSigmas?: Data;
+  projectedQuery?: Data;
+  projectedKey?: Data;
 }

@@ -7,7 +7,7 @@ exports.maxRank = 6;
 
 // The properties that each kind of options has.
 exports.options = {
-  AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets', 'scores', 'scoresKind', 'precision', 'keyScales', 'valueScales'],
+  AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets', 'scores', 'scoresKind', 'precision', 'keyScales', 'valueScales', 'projectedQuery', 'projectedKey'],
   MaskedSoftmaxOptions: ['emptyRows'],
   GemmOptions: ['alpha', 'beta', 'c'],
   MatmulPackOptions: ['precision'],
@@ -35,4 +35,4 @@ exports.options = {
 };
 
 // The data of a planned run, in the order of fovea_attention_buffers.
-exports.buffers = ['query', 'key', 'value', 'out', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'queryWeight', 'keyWeight', 'weight', 'scoreBias', 'scoreVector', 'sigmas', 'queryOffsets', 'scores', 'keyScales', 'valueScales', 'gradOut', 'gradLogSumExp', 'gradWeights', 'gradQuery', 'gradKey', 'gradValue', 'gradBias', 'gradAlibiSlopes', 'gradSinks', 'gradQueryWeight', 'gradKeyWeight', 'gradWeight', 'gradScoreBias', 'gradScoreVector', 'gradSigmas'];
+exports.buffers = ['query', 'key', 'value', 'out', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'queryWeight', 'keyWeight', 'weight', 'scoreBias', 'scoreVector', 'sigmas', 'queryOffsets', 'scores', 'keyScales', 'valueScales', 'gradOut', 'gradLogSumExp', 'gradWeights', 'gradQuery', 'gradKey', 'gradValue', 'gradBias', 'gradAlibiSlopes', 'gradSinks', 'gradQueryWeight', 'gradKeyWeight', 'gradWeight', 'gradScoreBias', 'gradScoreVector', 'gradSigmas', 'projectedQuery', 'projectedKey'];

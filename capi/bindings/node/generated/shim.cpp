@@ -62,6 +62,8 @@ static const fovea_attention_options *read_fovea_attention_options(Reader &in, n
   made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}, {"int8", FOVEA_PRECISION_INT8}}, "precision");
   made->key_scales = in.tensor(in.get(from, "keyScales"), "keyScales");
   made->value_scales = in.tensor(in.get(from, "valueScales"), "valueScales");
+  made->projected_query = in.tensor(in.get(from, "projectedQuery"), "projectedQuery");
+  made->projected_key = in.tensor(in.get(from, "projectedKey"), "projectedKey");
   return made;
 }
 
@@ -426,7 +428,7 @@ static void parse_fovea_sdpa_plan_create(Reader &in, const napi_value *args) {
   const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
   Call *call = &in.call;
   call->made_kind = Kind::plan;
-  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
+  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->projected_query : nullptr, options ? options->projected_key : nullptr});
   in.call.run = [=] { return fovea_sdpa_plan_create(context, query, key, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
@@ -549,7 +551,7 @@ static void parse_fovea_attention_plan_create(Reader &in, const napi_value *args
   const fovea_attention_options *options = read_fovea_attention_options(in, args[6]);
   Call *call = &in.call;
   call->made_kind = Kind::plan;
-  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
+  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->projected_query : nullptr, options ? options->projected_key : nullptr});
   in.call.run = [=] { return fovea_attention_plan_create(context, score, query, key, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
@@ -594,7 +596,7 @@ static void parse_fovea_attention_prepared_plan_create(Reader &in, const napi_va
   const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
   Call *call = &in.call;
   call->made_kind = Kind::plan;
-  call->layouts = layouts_of({query, nullptr, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
+  call->layouts = layouts_of({query, nullptr, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->projected_query : nullptr, options ? options->projected_key : nullptr});
   in.call.run = [=] { return fovea_attention_prepared_plan_create(context, query, keys, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
@@ -619,7 +621,7 @@ static void parse_fovea_schedule_create(Reader &in, const napi_value *args) {
   const fovea_schedule_limits *limits = read_fovea_schedule_limits(in, args[7]);
   Call *call = &in.call;
   call->made_kind = Kind::schedule;
-  call->planned = planned_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
+  call->planned = planned_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->projected_query : nullptr, options ? options->projected_key : nullptr});
   in.call.run = [=] { return fovea_schedule_create(context, score, query, key, value, out, options, limits, reinterpret_cast<fovea_schedule **>(&call->made)); };
 }
 
@@ -813,7 +815,7 @@ static void parse_fovea_mha_plan_create(Reader &in, const napi_value *args) {
   const fovea_mha_options *options = read_fovea_mha_options(in, args[6]);
   Call *call = &in.call;
   call->made_kind = Kind::mha_plan;
-  call->planned = planned_of({query, key, value, out, options && options->attention ? options->attention->valid_lens : nullptr, options && options->attention ? options->attention->mask : nullptr, options && options->attention ? options->attention->bias : nullptr, options && options->attention ? options->attention->alibi_slopes : nullptr, options && options->attention ? options->attention->sinks : nullptr, options && options->attention ? options->attention->log_sum_exp : nullptr, options && options->attention ? options->attention->weights : nullptr, options && options->score ? options->score->query_weight : nullptr, options && options->score ? options->score->key_weight : nullptr, options && options->score ? options->score->weight : nullptr, options && options->score ? options->score->bias : nullptr, options && options->score ? options->score->score_vector : nullptr, options && options->score ? options->score->sigmas : nullptr, options && options->attention ? options->attention->query_offsets : nullptr, options && options->attention ? options->attention->scores : nullptr, options && options->attention ? options->attention->key_scales : nullptr, options && options->attention ? options->attention->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->key_pages : nullptr, options ? options->value_pages : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr});
+  call->planned = planned_of({query, key, value, out, options && options->attention ? options->attention->valid_lens : nullptr, options && options->attention ? options->attention->mask : nullptr, options && options->attention ? options->attention->bias : nullptr, options && options->attention ? options->attention->alibi_slopes : nullptr, options && options->attention ? options->attention->sinks : nullptr, options && options->attention ? options->attention->log_sum_exp : nullptr, options && options->attention ? options->attention->weights : nullptr, options && options->score ? options->score->query_weight : nullptr, options && options->score ? options->score->key_weight : nullptr, options && options->score ? options->score->weight : nullptr, options && options->score ? options->score->bias : nullptr, options && options->score ? options->score->score_vector : nullptr, options && options->score ? options->score->sigmas : nullptr, options && options->attention ? options->attention->query_offsets : nullptr, options && options->attention ? options->attention->scores : nullptr, options && options->attention ? options->attention->key_scales : nullptr, options && options->attention ? options->attention->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options && options->attention ? options->attention->projected_query : nullptr, options && options->attention ? options->attention->projected_key : nullptr, options ? options->key_pages : nullptr, options ? options->value_pages : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr});
   if (options && options->rotary) call->lasting = {options->rotary->positions, options->rotary->frequencies, options->rotary->sections, options->rotary->cosines, options->rotary->sines};
   in.call.run = [=] { return fovea_mha_plan_create(context, weights, query, key, value, out, options, reinterpret_cast<fovea_mha_plan **>(&call->made)); };
 }
@@ -852,7 +854,7 @@ static void parse_fovea_attention_backward_plan_create(Reader &in, const napi_va
   const fovea_attention_gradients *gradients = read_fovea_attention_gradients(in, args[7]);
   Call *call = &in.call;
   call->made_kind = Kind::plan;
-  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, gradients ? gradients->out : nullptr, gradients ? gradients->log_sum_exp : nullptr, gradients ? gradients->weights : nullptr, gradients ? gradients->query : nullptr, gradients ? gradients->key : nullptr, gradients ? gradients->value : nullptr, gradients ? gradients->bias : nullptr, gradients ? gradients->alibi_slopes : nullptr, gradients ? gradients->sinks : nullptr, gradients ? gradients->query_weight : nullptr, gradients ? gradients->key_weight : nullptr, gradients ? gradients->weight : nullptr, gradients ? gradients->score_bias : nullptr, gradients ? gradients->score_vector : nullptr, gradients ? gradients->sigmas : nullptr});
+  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, gradients ? gradients->out : nullptr, gradients ? gradients->log_sum_exp : nullptr, gradients ? gradients->weights : nullptr, gradients ? gradients->query : nullptr, gradients ? gradients->key : nullptr, gradients ? gradients->value : nullptr, gradients ? gradients->bias : nullptr, gradients ? gradients->alibi_slopes : nullptr, gradients ? gradients->sinks : nullptr, gradients ? gradients->query_weight : nullptr, gradients ? gradients->key_weight : nullptr, gradients ? gradients->weight : nullptr, gradients ? gradients->score_bias : nullptr, gradients ? gradients->score_vector : nullptr, gradients ? gradients->sigmas : nullptr, options ? options->projected_query : nullptr, options ? options->projected_key : nullptr});
   in.call.run = [=] { return fovea_attention_backward_plan_create(context, score, query, key, value, out, options, gradients, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
@@ -1039,6 +1041,8 @@ fovea_attention_buffers buffers_of(void *const *data) {
   buffers.grad_score_bias = static_cast<decltype(buffers.grad_score_bias)>(data[33]);
   buffers.grad_score_vector = static_cast<decltype(buffers.grad_score_vector)>(data[34]);
   buffers.grad_sigmas = static_cast<decltype(buffers.grad_sigmas)>(data[35]);
+  buffers.projected_query = static_cast<decltype(buffers.projected_query)>(data[36]);
+  buffers.projected_key = static_cast<decltype(buffers.projected_key)>(data[37]);
   return buffers;
 }
 
@@ -1053,10 +1057,10 @@ fovea_mha_buffers mha_buffers_of(void *const *data, fovea_attention_buffers &att
   buffers.key = static_cast<decltype(buffers.key)>(data[1]);
   buffers.value = static_cast<decltype(buffers.value)>(data[2]);
   buffers.out = static_cast<decltype(buffers.out)>(data[3]);
-  buffers.key_pages = static_cast<decltype(buffers.key_pages)>(data[36]);
-  buffers.value_pages = static_cast<decltype(buffers.value_pages)>(data[37]);
-  buffers.key_scales = static_cast<decltype(buffers.key_scales)>(data[38]);
-  buffers.value_scales = static_cast<decltype(buffers.value_scales)>(data[39]);
+  buffers.key_pages = static_cast<decltype(buffers.key_pages)>(data[38]);
+  buffers.value_pages = static_cast<decltype(buffers.value_pages)>(data[39]);
+  buffers.key_scales = static_cast<decltype(buffers.key_scales)>(data[40]);
+  buffers.value_scales = static_cast<decltype(buffers.value_scales)>(data[41]);
   return buffers;
 }
 
@@ -1078,4 +1082,4 @@ const char *name_of(Kind kind) {
   return names[static_cast<int>(kind)];
 }
 
-const char *const buffer_names[] = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores", "keyScales", "valueScales", "gradOut", "gradLogSumExp", "gradWeights", "gradQuery", "gradKey", "gradValue", "gradBias", "gradAlibiSlopes", "gradSinks", "gradQueryWeight", "gradKeyWeight", "gradWeight", "gradScoreBias", "gradScoreVector", "gradSigmas", "keyPages", "valuePages", "keyScales", "valueScales"};
+const char *const buffer_names[] = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores", "keyScales", "valueScales", "gradOut", "gradLogSumExp", "gradWeights", "gradQuery", "gradKey", "gradValue", "gradBias", "gradAlibiSlopes", "gradSinks", "gradQueryWeight", "gradKeyWeight", "gradWeight", "gradScoreBias", "gradScoreVector", "gradSigmas", "projectedQuery", "projectedKey", "keyPages", "valuePages", "keyScales", "valueScales"};

@@ -6,7 +6,7 @@
 
 enum class Kind { context, kv_pool, mha_plan, mha_weights, packed_matrix, plan, prepared_keys, schedule };
 
-constexpr int buffer_count = 36;
+constexpr int buffer_count = 38;
 
 /* Those of multi-head attention come after them. */
 constexpr int mha_buffer_count = buffer_count + 4;

@@ -46,6 +46,24 @@ test('gradients of attention, once and planned', async () => {
   refused('FOVEA_NULL_POINTER', /gradients.out/, () => fovea.attentionBackwardSync(undefined, q, k, v, out, {}, options));
 });
 
+// Of one unit, tanh(0.5 q + 2 k). What the backward pass is given it does not make again: doubled, it gives other gradients.
+test('projections that additive attention keeps', async () => {
+  const q = row(1), k = new Tensor(Float32Array.of(0.25, -0.5), [2, 1]), v = new Tensor(Float32Array.of(0, 1), [2, 1]);
+  const score = { kind: 'additive', queryWeight: row(0.5), keyWeight: row(2), scoreVector: Float32Array.of(1) };
+  const options = { logSumExp: new Float32Array(1), projectedQuery: Tensor.zeros([1, 1]), projectedKey: Tensor.zeros([2, 1]) };
+  const out = fovea.attentionSync(score, q, k, v, options);
+  assert.deepEqual([...options.projectedQuery.data, ...options.projectedKey.data], [0.5, 0.5, -1]);
+  const backward = async (given) => {
+    const gradients = { out: row(1), key: Tensor.zeros([2, 1]) };
+    await fovea.attentionBackward(score, q, k, v, out, gradients, given);
+    return [...gradients.key.data];
+  };
+  const found = await backward(options);
+  assert.deepEqual(found, await backward({ logSumExp: options.logSumExp }));
+  options.projectedKey.data[0] *= 2;
+  assert.notDeepEqual(found, await backward(options));
+});
+
 test('gradients of activations', async () => {
   const x = Float32Array.of(-1, 2, 0), inPlace = Float32Array.of(5, 7, 9);
   assert.deepEqual([...(await fovea.activationBackward('relu', x, inPlace)).data], [0, 7, 0]);

@@ -76,19 +76,24 @@ def _has_tangent(torch, array):
     return isinstance(array, torch.Tensor) and torch.autograd.forward_ad.unpack_dual(array).tangent is not None
 
 
-def maker(shape, like, *others):
-    """(callable, arguments) that make an empty array of the same library and element type as `like`, whatever the process's
-    defaults are."""
+def maker(shape, like, *others, zeros: bool = False):
+    """(callable, arguments) that make an empty array, or one of zeros, of the same library and element type as `like`, whatever
+    the process's defaults are."""
     torch = torch_of(like, *others)
     if torch is not None:
-        return _torch_empty, (tuple(shape), like.dtype if like.dtype.is_floating_point else torch.float32)
+        dtype = like.dtype if like.dtype.is_floating_point else torch.float32
+        return _torch_zeros if zeros else _torch_empty, (tuple(shape), dtype)
     dtype = getattr(like, "dtype", None)
     known = isinstance(dtype, np.dtype) and (dtype.kind == "f" or dtype.name == "bfloat16")
-    return np.empty, (tuple(shape), dtype if known else np.dtype(np.float32))
+    return np.zeros if zeros else np.empty, (tuple(shape), dtype if known else np.dtype(np.float32))
 
 
 def _torch_empty(shape, dtype):
     return sys.modules["torch"].empty(shape, dtype=dtype, device="cpu")
+
+
+def _torch_zeros(shape, dtype):
+    return sys.modules["torch"].zeros(shape, dtype=dtype, device="cpu")
 
 
 def empty(shape, like, *others):
@@ -104,6 +109,12 @@ def float32(shape, like):
     """The same, of float32 whatever `like` is: what log-sum-exp and weights are."""
     torch = torch_of(like)
     return like.new_empty(tuple(shape), dtype=torch.float32) if torch is not None else np.empty(tuple(shape), np.float32)
+
+
+def float32_zeros(shape, like):
+    """Likewise, for a call that does not write all of it."""
+    torch = torch_of(like)
+    return like.new_zeros(tuple(shape), dtype=torch.float32) if torch is not None else np.zeros(tuple(shape), np.float32)
 
 
 def of_type(shape, like, name: str):

@@ -33,10 +33,11 @@ def attention(query: Array, key: Array, value: Array, *, score: Score | None = N
     query, key, value = as_array(query, "query"), as_array(key, "key"), as_array(value, "value")
     query_shape = shape_of(query, "query")
     # Of a wrong rank, too, something is made for the library to refuse with its own words.
-    key_len = (shape_of(key, "key")[-2:-1] or (0,))[0]
+    key_shape = shape_of(key, "key")
     if out is None:
         out = empty(query_shape[:-1] + features_of(value, options.get("value_scales")), query, key, value)
-    read_options, outputs = read(options, query_shape, key_len, query) if options else (None, [])
+    key_len = (key_shape[-2:-1] or (0,))[0]
+    read_options, outputs = read(options, query_shape, key_len, query, key_shape, score) if options else (None, [])
     if score is None:
         _fovea.sdpa(handle_of(context), query, key, value, out, read_options)
     else:

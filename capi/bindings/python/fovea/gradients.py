@@ -8,15 +8,15 @@ from . import _fovea
 from .arrays import Array, as_array, empty, finished, float32, shape_of
 from .contexts import Context, handle_of
 from .errors import BadOption
-from .options import OUTPUTS, AttentionOptions, choice, read
+from .options import KEPT, OUTPUTS, AttentionOptions, choice, read
 from .plans import taken_again
 from .scores import Score, options_of
 
 REACHING = ("out", "log_sum_exp", "weights")
 WANTED = [name for name in _fovea.members()["fovea_attention_gradients"] if name not in REACHING]
 """What there are gradients of; of a score's parameters by their names in the score."""
-ENTRIES = ("query", "key", "value", "out", "log_sum_exp", "grad_out", "grad_log_sum_exp", "grad_weights", "valid_lens",
-           "query_offsets")
+ENTRIES = ("query", "key", "value", "out", "log_sum_exp", "grad_out", "grad_log_sum_exp", "grad_weights", "projected_query",
+           "projected_key", "valid_lens", "query_offsets")
 """Arrays whose first axis is the batch of a call."""
 BROADCAST = ("mask", "bias")
 """Those that broadcast to [B, H, Q, K]."""
@@ -26,7 +26,8 @@ IN_FLOAT32 = ("alibi_slopes", "sinks", "sigmas")
 
 def attention_backward(query: Array, key: Array, value: Array, out: Array, log_sum_exp: Array, grad_out: Array, *,
                        wanted: tuple[str, ...] = ("query", "key", "value"), grad_log_sum_exp: Array | None = None,
-                       grad_weights: Array | None = None, score: Score | None = None, context: Context | None = None,
+                       grad_weights: Array | None = None, projected_query: Array | None = None,
+                       projected_key: Array | None = None, score: Score | None = None, context: Context | None = None,
                        **options: Unpack[AttentionOptions]) -> dict:
     """The backward pass of `fovea.attention`, with weights made again from log-sum-exp: no Q x K matrix is held.
 
@@ -35,14 +36,16 @@ def attention_backward(query: Array, key: Array, value: Array, out: Array, log_s
 
     grad_out: what the loss changes by for each element of out; grad_log_sum_exp [B, H, Q] and grad_weights [B, H, Q, K] (or
     [B, Q, K] of average weights, with return_weights="average"), where these reach it, too. score and options as in the forward
-    call.
+    call. projected_query, projected_key: what that call returned as such with an Additive or Concat score; where they are given
+    they are not made again.
     wanted: of "query", "key", "value", "bias", "alibi_slopes", "sinks", and of the score's parameters "query_weight",
     "key_weight", "weight", "score_bias", "score_vector", "sigmas" ([1] of one sigma). Others are not computed.
 
     Returns {name: gradient} of arrays of query's library, of the element type of what each belongs to. The same bits for any
     number of threads.
     """
-    call = Call((query, key, value, out, log_sum_exp), (grad_out, grad_log_sum_exp, grad_weights), wanted, score, options)
+    call = Call((query, key, value, out, log_sum_exp), (grad_out, grad_log_sum_exp, grad_weights),
+                (projected_query, projected_key), wanted, score, options)
     made = call.make()
     _fovea.attention_backward(handle_of(context), *call.arguments(made))
     return call.finish(made)
@@ -50,12 +53,15 @@ def attention_backward(query: Array, key: Array, value: Array, out: Array, log_s
 
 def plan_attention_backward(query: Array, key: Array, value: Array, out: Array, log_sum_exp: Array, grad_out: Array, *,
                             wanted: tuple[str, ...] = ("query", "key", "value"), grad_log_sum_exp: Array | None = None,
-                            grad_weights: Array | None = None, score: Score | None = None,
+                            grad_weights: Array | None = None, projected_query: Array | None = None,
+                            projected_key: Array | None = None, score: Score | None = None,
                             context: Context | None = None, **options: Unpack[AttentionOptions]) -> BackwardPlan:
     """Plans the call that `attention_backward` would make of such arrays, to be run often; see BackwardPlan."""
-    call = Call((query, key, value, out, log_sum_exp), (grad_out, grad_log_sum_exp, grad_weights), wanted, score, options)
+    call = Call((query, key, value, out, log_sum_exp), (grad_out, grad_log_sum_exp, grad_weights),
+                (projected_query, projected_key), wanted, score, options)
     handle = _fovea.attention_backward_plan_create(handle_of(context), *call.arguments(call.make()))
-    kept = taken_again(call.options, call.score) | {"grad_" + name: array for name, array in call.reaching.items()}
+    kept = taken_again(call.options, call.score) | call.projected | {
+        "grad_" + name: array for name, array in call.reaching.items()}
     return BackwardPlan(call, _fovea.Plan(handle, kept, {}, as_array))
 
 
@@ -65,8 +71,8 @@ class BackwardPlan:
         run = fovea.plan_attention_backward(query, key, value, out, log_sum_exp, grad_out, is_causal=True)
         grads = run(query, key, value, out, log_sum_exp, grad_out)
 
-    A run takes arrays of the shapes, strides and element types that were planned with. What options, the score and other
-    gradients were given is taken again in each run, unless it is given others by name, as in runs of a `fovea.plan`.
+    A run takes arrays of the shapes, strides and element types that were planned with. What options, the score, projections and
+    other gradients were given is taken again in each run, unless it is given others by name, as in runs of a `fovea.plan`.
     """
 
     def __init__(self, call: Call, plan):
@@ -91,7 +97,7 @@ class BackwardPlan:
 class Call:
     """What a backward pass was called with."""
 
-    def __init__(self, tensors, reaching, wanted, score, options):
+    def __init__(self, tensors, reaching, projected, wanted, score, options):
         names = ("query", "key", "value", "out", "log_sum_exp")
         self.tensors = {name: as_array(array, name) for name, array in zip(names, tensors)}
         query = self.query = self.tensors["query"]
@@ -105,6 +111,7 @@ class Call:
         if averaged:
             self.options["flags"] = self.options.get("flags", 0) | _fovea.AVERAGE_WEIGHTS
         self.score = options_of(score) or {}
+        self.projected = {name: as_array(array, name) for name, array in zip(KEPT, projected) if array is not None}
         self.reaching = {name: as_array(array, "grad_" + name) for name, array in zip(REACHING, reaching) if array is not None}
         known = dict.fromkeys(WANTED, True)
         for name in wanted:
@@ -121,7 +128,7 @@ class Call:
         """Those of the C function, but for the context."""
         given = self.tensors
         return (self.score or None, given["query"], given["key"], given["value"], given["out"],
-                self.options | {"log_sum_exp": given["log_sum_exp"]}, self.reaching | made)
+                self.options | self.projected | {"log_sum_exp": given["log_sum_exp"]}, self.reaching | made)
 
     def finish(self, made: dict) -> dict:
         return {name: finished(array, self.query) for name, array in made.items()}

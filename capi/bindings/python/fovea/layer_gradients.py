@@ -143,7 +143,7 @@ def multi_head_attention_backward(query: Array, grad_out: Array, key: Array | No
             raise BadOption(f"return_{name}: a backward pass returns gradients alone")
     arrays = {name: as_array(array, name) for name, array in parameters.items() if array is not None}
     made = _like(inputs | arrays, wanted, query)
-    attention, _ = attention_options(query, inputs["key"], heads, options)
+    attention, _ = attention_options(query, inputs["key"], (heads, heads), options)
     its_score = options_of(score)
     of_attention = _of_attention(wanted_of_attention, attention or {}, its_score or {}, query)
     _fovea.multi_head_attention_backward(

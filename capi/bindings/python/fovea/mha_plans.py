@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import _fovea
-from .arrays import Array, as_array, empty, maker, shape_of, torch_of
+from .arrays import Array, as_array, empty, shape_of, torch_of
 from .attention import results
 from .copies import Shared
-from .options import OUTPUTS
+from .options import makers
 from .plans import taken_again
 from .pools import Pages
 from .schedules import Schedule
@@ -34,7 +34,7 @@ class MultiHeadPlan(Shared):
         self._rotary = options["rotary"]  # whose arrays the library goes on reading
         attention = options["attention"] or {}
         self._kept = taken_again(attention, options["score"] or {})
-        self._makers = {name: maker(shape_of(attention[name]), attention[name]) for name in OUTPUTS if name in attention}
+        self._makers = makers(attention)
         self._spare: list = []
 
     def __call__(self, query: Array, key: Array | None = None, value: Array | None = None, *, pages: Pages | None = None,

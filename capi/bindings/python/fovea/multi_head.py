@@ -22,14 +22,15 @@ PARAMETERS = ("query_weight", "key_weight", "value_weight", "in_weight", "out_we
 ROTARY_ARRAYS = ("positions", "frequencies", "sections", "cosines", "sines")
 
 
-def attention_options(query, key, heads: int, given: dict) -> tuple[dict | None, list]:
-    """(fovea_attention_options, the outputs beside out) of keywords, for the heads that a layer makes of query and key."""
+def attention_options(query, key, heads: tuple[int, int], given: dict, score: Score | None = None) -> tuple[dict | None, list]:
+    """(fovea_attention_options, the outputs beside out) of keywords, for the heads that a layer makes of query and of key."""
     shape = shape_of(query, "query")
-    heads_shape = (shape[0], heads) + shape[1:] if len(shape) == 3 else (heads,) + shape
-    key_len = ((shape if key is None else shape_of(key, "key"))[-2:-1] or (0,))[0]
+    key_shape = shape if key is None else shape_of(key, "key")
+    heads_shape, key_heads_shape = ((one[0], count) + one[1:] if len(one) == 3 else (count,) + one
+                                    for one, count in zip((shape, key_shape), heads))
     if len(shape) == 2 and given.get("return_weights") == "average":
         raise ValueError("return_weights: their average asks for queries of rank 3")
-    return read(given, heads_shape, key_len, query) if given else (None, [])
+    return read(given, heads_shape, (key_shape[-2:-1] or (0,))[0], query, key_heads_shape, score) if given else (None, [])
 
 
 class MultiHeadAttention(Packed):
@@ -154,7 +155,7 @@ class MultiHeadAttention(Packed):
         precision = choice("precision", given.pop("precision", "default"), PRECISIONS)
         if schedule is not None:
             given = {**getattr(schedule, "_shared", {}), **given}
-        attention, outputs = attention_options(query, key, self.heads, given)
+        attention, outputs = attention_options(query, key, (self.heads, self.kv_heads), given, score)
         return {"flags": _fovea.MHA_KEEP_PAGES if keep_pages else 0, "attention": attention, "score": options_of(score),
                 "rotary": None if rotary is None else rotary_options(**rotary), "precision": precision,
                 "schedule": handle_of("schedule", schedule, Schedule), **page_arrays(schedule, pages)}, outputs

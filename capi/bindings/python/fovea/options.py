@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
 from . import _fovea
-from .arrays import Array, as_array, float32
+from .arrays import Array, as_array, float32, float32_zeros, maker, shape_of
 from .errors import BadValue
 
 
@@ -63,6 +63,10 @@ class AttentionOptions(TypedDict, total=False):
     """Return the attention weights [B, H, Q, K], too; "average": their mean over the heads, [B, Q, K]."""
     return_scores: bool | Literal["raw", "capped", "logits"]
     """Return the scores [B, H, Q, K], too: "raw" (or True), after the soft-cap, or as the softmax is taken of them."""
+    return_projected_query: bool
+    """Return Wq q, for Concat with its bias, [B, H, Q, h], too: `attention_backward` takes it and does not make it again."""
+    return_projected_key: bool
+    """Return Wk k, [B, Hkv, K, h], likewise. Keys behind every valid length have zeros."""
 
 
 FLAGS = {"is_causal": _fovea.CAUSAL, "top_left": _fovea.TOP_LEFT, "leave_one_out": _fovea.LEAVE_ONE_OUT,
@@ -77,6 +81,8 @@ SCORES = {True: _fovea.SCORES_RAW, "raw": _fovea.SCORES_RAW, "capped": _fovea.SC
 MEMBERS = _fovea.members()["fovea_attention_options"]
 OUTPUTS = [name for name, kind in MEMBERS.items() if kind == "output"]
 """In the order in which they are returned."""
+KEPT = ("projected_query", "projected_key")
+"""What score functions with hidden units make of queries and keys."""
 NO_KEYWORD = ("flags", "scores_kind", *OUTPUTS)
 """Members that other keywords set."""
 
@@ -126,9 +132,9 @@ def handle_of(argument: str, given, kind):
     return given._handle
 
 
-def read(given: Mapping[str, Any], query_shape, key_len: int, like) -> tuple[dict, list]:
+def read(given: Mapping[str, Any], query_shape, key_len: int, like, key_shape=None, score=None) -> tuple[dict, list]:
     """(members of fovea_attention_options, the outputs beside `out`, which it makes) of keyword arguments. `like`: an array
-    of the library that outputs shall be of."""
+    of the library that outputs shall be of. key_shape and score: where there are projections to be kept."""
     options: dict = {}
     flags = 0
     outputs = []
@@ -152,7 +158,10 @@ def read(given: Mapping[str, Any], query_shape, key_len: int, like) -> tuple[dic
         wanted = given.get("return_" + name)
         if wanted is None or not wanted:
             continue
-        outputs.append(float32(output_shape(name, wanted, query_shape, key_len), like))
+        if name in KEPT:  # what belongs to keys that nothing attends is not written
+            outputs.append(float32_zeros(projected_shape(name, query_shape, key_shape, score), like))
+        else:
+            outputs.append(float32(output_shape(name, wanted, query_shape, key_len), like))
         options[name] = outputs[-1]
         if name == "scores":
             options["scores_kind"] = choice("return_scores", wanted, SCORES)
@@ -168,6 +177,18 @@ def output_shape(name: str, wanted, query_shape, key_len: int) -> tuple:
     if wanted == "average" and len(rows) == 3:
         rows = (rows[0], rows[2])
     return rows + (key_len,)
+
+
+def projected_shape(name: str, query_shape, key_shape, score) -> tuple:
+    """For a score without hidden units something is made for the library to refuse with its own words."""
+    rows = query_shape if name == "projected_query" or key_shape is None else key_shape
+    vector = getattr(score, "score_vector", None)
+    return tuple(rows[:-1]) + (shape_of(vector, "score_vector")[:1] if vector is not None else (1,))
+
+
+def makers(options: dict) -> dict:
+    """What makes the outputs that a plan's options have, anew for each run."""
+    return {name: maker(shape_of(options[name]), options[name], zeros=name in KEPT) for name in OUTPUTS if name in options}
 
 
 def names() -> list[str]:

@@ -8,7 +8,7 @@ from . import _fovea
 from .arrays import Array, as_array, empty, features_of, maker, shape_of
 from .contexts import Context, handle_of
 from .errors import BadOption
-from .options import MEMBERS, OUTPUTS, AttentionOptions, read
+from .options import MEMBERS, AttentionOptions, makers, read
 from .prepared_keys import PreparedKeys
 from .scores import Score, options_of
 
@@ -35,9 +35,10 @@ def plan(query: Array, key: Array | PreparedKeys, value: Array, *, score: Score 
     key_len = len(key) if prepared else (shape_of(key, "key")[-2:-1] or (0,))[0]
     shape = shape_of(query, "query")[:-1] + features_of(value, options.get("value_scales"))
     model = empty(shape, query, value) if out is None else out
-    read_options = read(options, shape_of(query, "query"), key_len, query)[0] if options else {}
+    key_shape = None if prepared else shape_of(key, "key")
+    read_options = read(options, shape_of(query, "query"), key_len, query, key_shape, score)[0] if options else {}
     score_options = options_of(score) or {}
-    made = {name: maker(shape_of(read_options[name]), read_options[name]) for name in OUTPUTS if name in read_options}
+    made = makers(read_options)
     made["out"] = maker(shape_of(model), query if out is None else out)
     if prepared:
         if score is not None:

@@ -84,6 +84,50 @@ def test_what_the_forward_pass_wrote_may_be_read_only():
             np.testing.assert_array_equal(found[name], grad)
 
 
+KEEPING = {"additive": lambda make: fovea.Additive(make(6, 4), make(6, 4), make(6)),
+           "concat": lambda make: fovea.Concat(make(6, 8), make(6), make(6))}
+
+
+@pytest.mark.parametrize("kind", KEEPING)
+def test_projections_that_are_kept(kind):
+    random = np.random.default_rng(9)
+    make = lambda *shape: random.standard_normal(shape).astype(np.float32)  # noqa: E731
+    q, k, v, grad_out, score = make(2, 4, 7, 4), make(2, 2, 40, 4), make(2, 2, 40, 3), make(2, 4, 7, 3), KEEPING[kind](make)
+    given = {"score": score, "valid_lens": np.array([30, 33])}
+    out, lse, kept_query, kept_key = fovea.attention(q, k, v, return_log_sum_exp=True, return_projected_query=True,
+                                                     return_projected_key=True, **given)
+    if kind == "additive":
+        query_weight, key_weight, bias = score.query_weight, score.key_weight, 0
+    else:
+        query_weight, key_weight, bias = score.weight[:, :4], score.weight[:, 4:], score.bias
+    np.testing.assert_allclose(kept_query, q @ query_weight.T + bias, atol=1e-5)
+    np.testing.assert_allclose(kept_key[:, :, :30], (k @ key_weight.T)[:, :, :30], atol=1e-5)
+    assert not kept_key[0, :, 30:].any() and not kept_key[1, :, 33:].any() and kept_key[1, :, 30:33].any()
+    projected = {"projected_query": kept_query, "projected_key": kept_key}
+    once = fovea.attention_backward(q, k, v, out, lse, grad_out, **given)
+    run = fovea.plan_attention_backward(q, k, v, out, lse, grad_out, **given, **projected)
+    assert " kept=query,key " in run.describe()
+    for array in projected.values():
+        array.flags.writeable = False
+    for found in (fovea.attention_backward(q, k, v, out, lse, grad_out, **given, **projected),
+                  fovea.attention_backward(q, k, v, out, lse, grad_out, projected_key=kept_key, **given),
+                  run(q, k, v, out, lse, grad_out), run(q, k, v, out, lse, grad_out, **projected)):
+        assert all(np.array_equal(found[name], once[name]) for name in once)
+    planned = fovea.plan(q, k, v, return_projected_key=True, **given)(q, k, v)
+    assert np.array_equal(planned[1], kept_key)
+
+
+def test_projections_that_no_score_keeps():
+    x = np.ones((1, 1, 3, 2), np.float32)
+    with pytest.raises(fovea.BadValue, match="projected_key is given, expected NULL: FOVEA_SCORE_ADDITIVE"):
+        fovea.attention(x, x, x, return_projected_key=True)
+    out, lse = fovea.attention(x, x, x, return_log_sum_exp=True)
+    with pytest.raises(fovea.BadValue, match="projected_query is given"):
+        fovea.attention_backward(x, x, x, out, lse, x, projected_query=x)
+    with pytest.raises(fovea.BadOption, match="return_projected_query"):
+        fovea.attention_backward(x, x, x, out, lse, x, return_projected_query=True)
+
+
 def test_only_what_is_wanted():
     x = np.ones((1, 1, 3, 2), np.float32)
     out, lse = fovea.attention(x, x, x, return_log_sum_exp=True)

@@ -133,6 +133,25 @@ def arguments(kind, mix="alone", dtype=jnp.float32):
     return {**qkv(dtype), **PARAMETERS[kind], **tensors}, options, meant
 
 
+@pytest.mark.parametrize("kind", PARAMETERS)
+def test_projections_are_kept(kind, monkeypatch):
+    """For a backward pass, where there are any."""
+    calls: dict = {"attention": [], "attention_backward": []}
+    for name, options_of in calls.items():
+        def recorded(*args, function=getattr(fovea.jax.calls, name), options_of=options_of, **options):
+            options_of.append(options)
+            return function(*args, **options)
+
+        monkeypatch.setattr(fovea.jax.calls, name, recorded)
+    kept = ["projected_key", "projected_query"] if kind in ("additive", "concat") else []
+    given = {name: jnp.asarray(x) for name, x in (qkv() | PARAMETERS[kind]).items()}
+    jax.grad(lambda x: run(kind, given | {"query": x}).sum())(given["query"])
+    assert sorted(name for name in calls["attention"][-1] if "projected" in name) == ["return_" + name for name in kept]
+    assert sorted(name for name in calls["attention_backward"][-1] if "projected" in name) == kept
+    run(kind, given)
+    assert not any("projected" in name for name in calls["attention"][-1])
+
+
 @pytest.mark.parametrize("mix", MIXES)
 @pytest.mark.parametrize("kind", PARAMETERS)
 def test_gradients_are_those_of_the_formula(kind, mix):

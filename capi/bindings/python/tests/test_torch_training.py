@@ -11,6 +11,8 @@ import fovea  # noqa: E402
 import fovea.torch  # noqa: E402
 from fovea import _fovea  # noqa: E402
 from fovea.torch.derivatives import attend  # noqa: E402
+from fovea.options import KEPT  # noqa: E402
+from fovea.torch import operators  # noqa: E402
 from fovea.torch.operators import DIFFERENTIABLE  # noqa: E402
 
 sdpa = fovea.torch.scaled_dot_product_attention
@@ -30,6 +32,39 @@ def test_gradients_are_those_of_the_formula(kind, mix):
     assert torch.equal(out, run(kind, {name: x.detach() for name, x in given.items()}, options))
     compare(dict(zip(given, torch.autograd.grad(out.pow(2).sum(), given.values()))),
             dict(zip(exact, torch.autograd.grad(by_hand(kind, exact, **meant)[0].pow(2).sum(), exact.values()))))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("kind", ["additive", "concat"])
+def test_projections_are_kept(kind, compiled, monkeypatch):
+    """With the bits of a backward pass that makes them again; where no gradients are to come they are not."""
+    torch._dynamo.reset()
+    given, tensors = leaves({**qkv(), **PARAMETERS[kind]}), {**qkv(), **PARAMETERS[kind]}
+    calls = {"attention": [], "attention_backward": []}
+    for name, called, function in (("of_any_array", "attention", operators.of_any_array),
+                                   ("attention_backward", "attention_backward", operators.attention_backward)):
+        def recorded(*args, called=called, function=function, **options):
+            calls[called].append(options)
+            return function(*args, **options)
+
+        monkeypatch.setattr(operators, name, recorded)
+    layer = (lambda **x: run(kind, x, {}))  # noqa: E731
+    if compiled:
+        layer = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    found = torch.autograd.grad(layer(**given).pow(2).sum(), given.values())
+    assert [sorted(set(options) & set(KEPT)) for options in calls["attention_backward"]] == [sorted(KEPT)]
+    kept = calls["attention_backward"][0]
+    assert kept["projected_query"].shape == (B, H, QUERIES, given["score_vector"].shape[0])
+    with torch.no_grad():
+        rows = [given[name] for name in ("query", "key", "value")]
+        out, log_sum_exp = fovea.attention(*rows, return_log_sum_exp=True, score=kept["score"])
+        again = fovea.attention_backward(*rows, out, log_sum_exp, 2 * out, wanted=tuple(given), score=kept["score"])
+    assert all(torch.equal(one, again[name]) for name, one in zip(given, found))
+    calls["attention"].clear()
+    with torch.no_grad():
+        layer(**given)
+    layer(**tensors)
+    assert len(calls["attention"]) == 2 and not any("return_projected_query" in options for options in calls["attention"])
 
 
 @pytest.mark.parametrize("mix", ["alone", "all", "offsets", "short mask", "leave one out", "top-left", "lengths of queries",

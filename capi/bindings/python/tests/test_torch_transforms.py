@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 import fovea  # noqa: E402
 import fovea.torch  # noqa: E402
+from fovea.options import KEPT  # noqa: E402
 from fovea.torch.operators import ARGUMENTS, DEFAULTS, DIFFERENTIABLE, OF_BACKWARD  # noqa: E402
 
 sdpa = fovea.torch.scaled_dot_product_attention
@@ -20,16 +21,17 @@ def arguments(kind="dot", mix="alone", **others):
 
 @pytest.mark.parametrize("kind, mix, others", [
     ("dot", "all", {"return_weights": True}), ("additive", "lengths", {}), ("gaussian", "offsets", {}),
+    ("additive", "lengths", {"keep_projections": True}), ("concat", "alone", {"keep_projections": True}),
     ("bilinear", "windows", {}), ("dot", "alone", {"dropout": 0.5, "dropout_seed": torch.tensor(3)})])
 def test_the_operators(kind, mix, others):
     given = arguments(kind, mix, **others)
     given |= leaves({name: given[name] for name in DIFFERENTIABLE if name in given})
     taken = tuple(given.get(name, DEFAULTS[name]) for name in ARGUMENTS)
     torch.library.opcheck(torch.ops.fovea.attention, taken)
-    out, log_sum_exp, _ = (x.detach() for x in torch.ops.fovea.attention(*taken))
+    out, log_sum_exp, _, *projected = (x.detach() for x in torch.ops.fovea.attention(*taken))
     call = {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in (DEFAULTS | given).items()}
     call |= {"grad_out": REACHING["out"], "grad_log_sum_exp": None, "grad_weights": None, "out": out}
-    call |= {"log_sum_exp": log_sum_exp, "wanted": [name in given for name in DIFFERENTIABLE]}
+    call |= {"log_sum_exp": log_sum_exp, "wanted": [name in given for name in DIFFERENTIABLE], **dict(zip(KEPT, projected))}
     torch.library.opcheck(torch.ops.fovea.attention_backward, tuple(call[name] for name in OF_BACKWARD))
     if mix == "alone":
         call["query"].requires_grad_()

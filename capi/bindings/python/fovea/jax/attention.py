@@ -12,11 +12,11 @@ from jax.custom_derivatives import SymbolicZero
 
 from ..errors import BadOption, BadRank
 from ..gradients import IN_FLOAT32, REACHING, WANTED
-from ..options import MEMBERS, AttentionOptions, names
+from ..options import KEPT, MEMBERS, AttentionOptions, names
 from ..scores import Score
 from .calls import Backward, Call, Forward
 
-NOT_TAKEN = ("key_scales", "value_scales", "return_scores")
+NOT_TAKEN = ("key_scales", "value_scales", "return_scores", *("return_" + name for name in KEPT))
 OPTIONS = tuple(name for name in names() if name not in NOT_TAKEN)
 TENSORS = tuple(name for name in OPTIONS if MEMBERS.get(name) == "tensor")
 NUMBERS = (bool, int, float, str, np.generic)
@@ -34,9 +34,10 @@ def attention(query: jax.Array, key: jax.Array, value: jax.Array, *, score: Scor
 
     query [B, H, Q, D], key [B, Hkv, K, Dk], value [B, Hkv, K, Dv], H a multiple of Hkv, gives [B, H, Q, Dv]; or all of rank 3,
     [B, L, D] (one head), or 2, [L, D]. float32, bfloat16 or float16.
-    score and options: those of `fovea.attention`, but key_scales, value_scales and return_scores. What is an array there may be
-    traced; numbers, as scale and windows, may not. With dropout goes a dropout_seed, a number or an array of one whole number,
-    such as jax.random.bits(random_key): the same weights are dropped for the same seed, backwards too.
+    score and options: those of `fovea.attention`, but key_scales, value_scales, return_scores and the projections, which are kept
+    for the backward pass by themselves. What is an array there may be traced; numbers, as scale and windows, may not. With dropout
+    goes a dropout_seed, a number or an array of one whole number, such as jax.random.bits(random_key): the same weights are
+    dropped for the same seed, backwards too.
 
     Returns out; with return_log_sum_exp, return_weights a tuple of out and these, in this order, with gradients too. No Q x K
     matrix is held unless weights are asked for. Only gradients that are asked for are computed; rows with nothing to attend
@@ -132,9 +133,10 @@ def _attend(call, returned, differentiable, others):
 def _attend_and_keep(call, returned, differentiable, others):
     wanted = [name for name, x in differentiable.items() if x.perturbed]
     given = {name: x.value for name, x in (differentiable | others).items()}
-    found = _called(Forward(call, tuple(name for name in REACHING if name in returned or name != "weights")), given)
-    results = dict(zip(REACHING, found))
-    given |= {name: results[name] for name in ("out", "log_sum_exp")}
+    kept = ("out", "log_sum_exp") + (KEPT if call.keeps else ())
+    names = tuple(name for name in REACHING + KEPT if name in returned or name in kept)
+    results = dict(zip(names, _called(Forward(call, names), given)))
+    given |= {name: results[name] for name in kept}
     return tuple(results[name] for name in returned), (given, dict.fromkeys(wanted))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from ..attention import attention
 from ..gradients import BROADCAST, ENTRIES, attention_backward, plan_attention_backward
 from ..plans import plan
+from ..scores import Additive, Concat
 
 PARAMETERS = ("query_weight", "key_weight", "weight", "score_bias", "score_vector", "sigmas")
 
@@ -39,13 +40,18 @@ class Call:
         return given | dict(self.numbers) | {"score": self.kind and self.kind(**parameters)}
 
     @property
+    def keeps(self) -> bool:
+        """Whether there are projections to be kept."""
+        return self.kind in (Additive, Concat)
+
+    @property
     def drops(self) -> bool:
         return bool(dict(self.numbers).get("dropout"))
 
 
 @dataclass(frozen=True)
 class Forward:
-    """Those named of out, log-sum-exp and weights."""
+    """Those named of out, log-sum-exp, weights and projections."""
 
     call: Call
     returned: tuple[str, ...]
@@ -59,6 +65,9 @@ class Forward:
         rows = query.shape[:3]
         found = {"out": (rows + value.shape[3:], query.dtype), "log_sum_exp": (rows, np.float32),
                  "weights": (rows + key.shape[2:3], np.float32)}
+        if self.call.keeps:
+            units = arrays["score_vector"].shape
+            found |= {"projected_query": (rows + units, np.float32), "projected_key": (key.shape[:3] + units, np.float32)}
         return [found[name] for name in self.returned]
 
     def __call__(self, arrays):

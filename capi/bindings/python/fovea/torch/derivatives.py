@@ -8,14 +8,23 @@ import torch
 from ..gradients import REACHING
 from .batching import folded, looped, may_be_folded
 from .formula import attention_formula
-from .operators import (ARGUMENTS, DEFAULTS, DIFFERENTIABLE, NUMBERS, OF_BACKWARD, OTHER_TENSORS, RESULTS, attention_operator,
-                        backward_by_library, backward_operator, by_library, names_of)
-from .transforms import DIRECT, PYTORCH, TRAINED, is_watched, wait_for_gradients, want_forward_derivatives, way
+from .operators import (ARGUMENTS, DEFAULTS, DIFFERENTIABLE, HAS_PROJECTIONS, NUMBERS, OF_BACKWARD, OTHER_TENSORS, RESULTS,
+                        attention_operator, backward_by_library, backward_operator, by_library, names_of)
+from .transforms import DIRECT, PYTORCH, TRAINED, is_compiling, is_watched, wait_for_gradients, want_forward_derivatives, way
 
 
 def attend(**given):
-    """(out, log-sum-exp, weights) of the operator with these arguments, by name, and all others as they are by default."""
-    return _attention(*[given.get(name, default) for name, default in DEFAULTS.items()])
+    """(out, log-sum-exp, weights) of the operator with these arguments, by name, and all others as they are by default.
+    Projections are kept where a backward pass may follow."""
+    if given.get("score") in HAS_PROJECTIONS:
+        given["keep_projections"] = _may_be_followed([x for x in given.values() if isinstance(x, torch.Tensor)])
+    return _attention(*[given.get(name, default) for name, default in DEFAULTS.items()])[:len(REACHING)]
+
+
+def _may_be_followed(tensors) -> bool:
+    """By a backward pass: where transforms wrap tensors, only they know."""
+    wrapped = torch.is_grad_enabled() and not is_compiling() and way(tensors) != DIRECT
+    return wrapped or wait_for_gradients(tensors)
 
 
 def _attention(*given):
@@ -63,11 +72,13 @@ def _saved(ctx) -> dict:
 
 def _save_attention(ctx, inputs, output):
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*_save(ARGUMENTS, ctx, inputs), *output[:2])
+    out, log_sum_exp, _, *projected = output
+    ctx.mark_non_differentiable(*projected)
+    ctx.save_for_backward(*_save(ARGUMENTS, ctx, inputs), out, log_sum_exp, *projected)
     ctx.tensors += RESULTS
 
 
-def _gradients(ctx, *reaching):
+def _gradients(ctx, *reaching):  # projections are given none
     call = _saved(ctx) | {"grad_" + name: one for name, one in zip(REACHING, reaching)}
     if not ctx.numbers["return_weights"]:
         call["grad_weights"] = None  # which may be there, of no elements
@@ -112,7 +123,7 @@ def _gradients_of_gradients(ctx, reaching):
 def _of_formula(call) -> dict:
     """Its options; rows with nothing to attend have no gradient whatever they give."""
     options = {name: call[name] for name in OTHER_TENSORS + tuple(NUMBERS) if call[name] is not None}
-    for name in ("dropout", "dropout_seed", "empty_rows", "precision", "query_invariant", "return_weights"):
+    for name in ("dropout", "dropout_seed", "empty_rows", "precision", "query_invariant", "return_weights", "keep_projections"):
         options.pop(name, None)
     if call["dropout"]:
         shape = [*call["query"].shape[:3], call["key"].shape[2]]

@@ -13,7 +13,7 @@ from .derivatives import attend, dropped
 from .operators import DEFAULTS, SCORES
 
 NO_OPTIONS = ("query", "key", "value", "score", "query_weight", "key_weight", "weight", "score_bias", "score_vector", "sigma",
-              "sigmas")
+              "sigmas", "keep_projections")
 OPTIONS = tuple(name for name in DEFAULTS if name not in NO_OPTIONS) + ("return_log_sum_exp",)
 TENSORS = ("mask", "bias", "valid_lens", "query_offsets", "alibi_slopes", "sinks")
 
@@ -27,8 +27,9 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, sc
 
     query [B, H, Q, D], key [B, Hkv, K, Dk], value [B, Hkv, K, Dv], H a multiple of Hkv, gives [B, H, Q, Dv]; or all of rank 3,
     [B, L, D] (one head), or 2, [L, D]. float32, bfloat16 or float16.
-    score and options: those of `fovea.attention`, but key_scales, value_scales and return_scores; what is a tensor there is one
-    of PyTorch's here. Without dropout_seed dropout follows torch.manual_seed; the backward pass drops the same weights anew.
+    score and options: those of `fovea.attention`, but key_scales, value_scales, return_scores and the projections, which are kept
+    for the backward pass by themselves; what is a tensor there is one of PyTorch's here. Without dropout_seed dropout follows
+    torch.manual_seed; the backward pass drops the same weights anew.
 
     Returns out; with return_log_sum_exp, return_weights a tuple of out and these, in this order, with gradients too. No Q x K
     matrix is held unless weights are asked for. Works inside torch.compile, torch.func.grad and torch.func.vmap; gradients of

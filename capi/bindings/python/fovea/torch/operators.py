@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of every score function, and its backward pass, as custom operators.
 
-torch.ops.fovea.attention gives (out, log-sum-exp, weights, which are empty unless asked for).
-torch.ops.fovea.attention_backward makes the weights again from log-sum-exp, drops the same ones from the same seed, and gives
-the gradients that are wanted. Both take all arguments that there are, in the order of ARGUMENTS.
+torch.ops.fovea.attention gives (out, log-sum-exp, weights, projected queries and keys, which are empty unless asked for).
+torch.ops.fovea.attention_backward makes the weights again from log-sum-exp, drops the same ones from the same seed, takes the
+projections that were kept, and gives the gradients that are wanted. Both take all arguments that there are, in the order of
+ARGUMENTS.
 """
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import torch
 
 from ..attention import attention as of_any_array
 from ..gradients import REACHING, WANTED, attention_backward
+from ..options import KEPT
 from ..scores import Additive, Bilinear, Concat, Dot, Gaussian
 from .threads import context
 
@@ -25,14 +27,16 @@ NUMBERS = {
     "is_causal": ("bool", False), "top_left": ("bool", False), "query_offset": ("SymInt?", None),
     "window_left": ("SymInt?", None), "window_right": ("SymInt?", None), "leave_one_out": ("bool", False),
     "query_invariant": ("bool", False), "empty_rows": ("str", "zero"), "precision": ("str", "default"),
-    "dropout": ("float", 0.0), "return_weights": ("bool", False)}
+    "dropout": ("float", 0.0), "return_weights": ("bool", False), "keep_projections": ("bool", False)}
 """The other arguments: their types in a schema, and what they are by default."""
 TENSORS = DIFFERENTIABLE + OTHER_TENSORS
 ARGUMENTS = TENSORS + tuple(NUMBERS)
 DEFAULTS = dict.fromkeys(TENSORS) | {name: default for name, (_, default) in NUMBERS.items()}
 PARAMETERS = ("query_weight", "key_weight", "weight", "score_bias", "score_vector", "sigmas", "sigma")
-RESULTS = ("out", "log_sum_exp")
+RESULTS = ("out", "log_sum_exp", *KEPT)
 OF_BACKWARD = tuple("grad_" + name for name in REACHING) + RESULTS + ARGUMENTS + ("wanted",)
+HAS_PROJECTIONS = ("additive", "concat")
+"""Score functions whose projections are kept."""
 
 _TAKEN = ", ".join([f"Tensor{'' if name in ('query', 'key', 'value') else '?'} {name}" for name in TENSORS] +
                    [f"{kind} {name}" for name, (kind, _) in NUMBERS.items()])
@@ -54,7 +58,7 @@ def _options(call) -> dict:
     kind = SCORES[call["score"]]
     parameters = {field.name: call["score_bias" if field.name == "bias" else field.name] for field in fields(kind)}
     options = {name: call[name] for name in DEFAULTS if call[name] is not None and name not in PARAMETERS}
-    for name in ("query", "key", "value", "score", "return_weights"):
+    for name in ("query", "key", "value", "score", "return_weights", "keep_projections"):
         del options[name]
     for name in ("mask", "bias"):
         if name in options:
@@ -65,16 +69,18 @@ def _options(call) -> dict:
 
 
 def by_library(*given):
-    """(out, log-sum-exp, weights) of ARGUMENTS."""
+    """(out, log-sum-exp, weights, projected queries, projected keys) of ARGUMENTS."""
     call = dict(zip(ARGUMENTS, given))
     query, key, value = (contiguous_rows(call[name]) for name in ("query", "key", "value"))
-    results = of_any_array(query, key, value, out=out_like(query, value), return_log_sum_exp=True,
-                           return_weights=call["return_weights"], context=context(), **_options(call))
-    return results if call["return_weights"] else (*results, _no_weights(query))
+    wanted = {"return_" + name: True for name in KEPT} if call["keep_projections"] else {}
+    out, log_sum_exp, *others = of_any_array(query, key, value, out=out_like(query, value), return_log_sum_exp=True,
+                                             return_weights=call["return_weights"], context=context(), **wanted, **_options(call))
+    weights = others.pop(0) if call["return_weights"] else _nothing(query)
+    return out, log_sum_exp, weights, *(others or [_nothing(query) for _ in KEPT])
 
 
 attention_operator = torch.library.custom_op("fovea::attention", by_library, mutates_args=(), device_types="cpu",
-                                             schema=f"({_TAKEN}) -> (Tensor, Tensor, Tensor)")
+                                             schema=f"({_TAKEN}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)")
 
 
 @attention_operator.register_fake
@@ -82,11 +88,13 @@ def _(*given):
     call = dict(zip(ARGUMENTS, given))
     query, key, value = call["query"], call["key"], call["value"]
     weights = query.new_empty((*query.shape[:3], key.shape[2]), dtype=torch.float32) if call["return_weights"] else (
-        _no_weights(query))
-    return out_like(query, value), query.new_empty(query.shape[:3], dtype=torch.float32), weights
+        _nothing(query))
+    projected = [query.new_empty((*rows.shape[:3], call["score_vector"].shape[0]), dtype=torch.float32)
+                 if call["keep_projections"] else _nothing(query) for rows in (query, key)]
+    return out_like(query, value), query.new_empty(query.shape[:3], dtype=torch.float32), weights, *projected
 
 
-def _no_weights(query):
+def _nothing(query):
     return query.new_empty((0,), dtype=torch.float32)
 
 
@@ -97,15 +105,16 @@ def backward_by_library(*given):
     grad_out, grad_weights = call["grad_out"], call["grad_weights"]
     grad_out = torch.zeros_like(out) if grad_out is None else contiguous_rows(grad_out)
     grad_weights = None if grad_weights is None else contiguous_rows(grad_weights)
+    projected = {name: contiguous_rows(call[name]) for name in KEPT} if call["keep_projections"] else {}
     gradients = attention_backward(query, key, value, out, call["log_sum_exp"], grad_out, wanted=names_of(call["wanted"]),
                                    grad_log_sum_exp=call["grad_log_sum_exp"], grad_weights=grad_weights, context=context(),
-                                   **_options(call))
+                                   **projected, **_options(call))
     return list(gradients.values())
 
 
 backward_operator = torch.library.custom_op(
     "fovea::attention_backward", backward_by_library, mutates_args=(), device_types="cpu",
-    schema=f"({_REACHING}, Tensor out, Tensor log_sum_exp, {_TAKEN}, bool[] wanted) -> Tensor[]")
+    schema=f"({_REACHING}, {', '.join('Tensor ' + name for name in RESULTS)}, {_TAKEN}, bool[] wanted) -> Tensor[]")
 
 
 @backward_operator.register_fake

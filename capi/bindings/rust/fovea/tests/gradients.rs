@@ -212,6 +212,40 @@ fn a_linear_layer_goes_back_to_rows_weight_bias_and_multiplier() -> Result<()> {
     Ok(())
 }
 
+/// Of one unit, tanh(0.5 q + 2 k). What the backward pass is given it does not make again: doubled, it gives other gradients.
+#[test]
+fn additive_attention_keeps_its_projections() -> Result<()> {
+    let context = Context::default();
+    let (query, key, value, vector, ones) = ([1.0f32], [0.25f32, -0.5], [0.0f32, 1.0], [1.0f32], [1.0f32]);
+    let (query_weight, key_weight) = ([0.5f32], [2.0f32]);
+    let score = Score::additive(Tensor::new(&query_weight, [1, 1])?, Tensor::new(&key_weight, [1, 1])?, &vector);
+    let (mut kept_query, mut kept_key, mut out, mut lse) = ([0.0f32], [0.0f32; 2], [0.0f32], [0.0f32]);
+    let rows = || Ok::<_, Error>((Tensor::new(&query, [1, 1])?, Tensor::new(&key, [2, 1])?, Tensor::new(&value, [2, 1])?));
+    let (q, k, v) = rows()?;
+    let options = AttentionOptions::new()
+        .log_sum_exp(&mut lse)
+        .projected_query(TensorMut::new(&mut kept_query, [1, 1])?)
+        .projected_key(TensorMut::new(&mut kept_key, [2, 1])?);
+    context.attention(&score, q, k, v, TensorMut::new(&mut out, [1, 1])?, options)?;
+    assert_eq!((kept_query, kept_key), ([0.5], [0.5, -1.0]));
+    let mut backward = |kept_key: Option<&mut [f32; 2]>| -> Result<[f32; 2]> {
+        let (q, k, v) = rows()?;
+        let (mut found, mut options) = ([0.0f32; 2], AttentionOptions::new().log_sum_exp(&mut lse));
+        if let Some(kept) = kept_key {
+            options = options.projected_key(TensorMut::new(kept, [2, 1])?);
+        }
+        let wanted =
+            AttentionGradients::new().out(Tensor::new(&ones, [1, 1])?).key(TensorMut::new(&mut found, [2, 1])?);
+        context.attention_backward(&score, q, k, v, Tensor::new(&out, [1, 1])?, options, wanted)?;
+        Ok(found)
+    };
+    let found = backward(Some(&mut kept_key))?;
+    assert_eq!(found, backward(None)?);
+    kept_key[0] *= 2.0;
+    assert_ne!(found, backward(Some(&mut kept_key))?);
+    Ok(())
+}
+
 #[test]
 fn merged_states_go_back_to_their_parts() -> Result<()> {
     let (outs, lses, ones) = ([1.0f32, 2.0, 5.0, 6.0], [0.0f32; 2], [1.0f32; 2]);

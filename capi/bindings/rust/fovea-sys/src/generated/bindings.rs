@@ -367,6 +367,10 @@ pub struct fovea_attention_options {
     pub key_scales: *const fovea_tensor,
     /// F16 [B,Hkv,K,Dv/group], likewise for value; of U8 [B,Hkv,K,2 Dv/group], group a multiple of 32: a scale and a least number for each group
     pub value_scales: *const fovea_tensor,
+    /// output F32 [B,H,Q,h] of fovea_attention, input of its backward pass: ADDITIVE, CONCAT. See "Kept projections" in scores.h
+    pub projected_query: *const fovea_tensor,
+    /// output F32 [B,Hkv,K,h], likewise
+    pub projected_key: *const fovea_tensor,
 }
 
 impl Default for fovea_attention_options {
@@ -423,6 +427,9 @@ pub struct fovea_attention_buffers {
     pub grad_score_bias: *mut c_void,
     pub grad_score_vector: *mut c_void,
     pub grad_sigmas: *mut c_void,
+    /// of a backward pass inputs
+    pub projected_query: *mut c_void,
+    pub projected_key: *mut c_void,
 }
 
 impl Default for fovea_attention_buffers {
@@ -1617,8 +1624,9 @@ extern "C" {
     ///   key and value, in pages: F [P,Hkv,page,D] and F [P,Hkv,page,Dv], P pages of `page` positions each, page 1 to 2^20
     /// in any strides but of the last axis, so that pages may lie as they do elsewhere. Data pointers are not read and may be NULL.
     /// score may be NULL: the scaled dot product; over pages it is the only one. options may be NULL. Of its tensors, log_sum_exp is
-    /// F32 [T,H], and alibi_slopes and sinks are as ever; valid_lens, query_offsets, mask, bias, weights, scores and dropout are not
-    /// for schedules: FOVEA_BAD_OPTION. Positions are each sequence's own: by default its last query faces its last key.
+    /// F32 [T,H], and alibi_slopes and sinks are as ever; valid_lens, query_offsets, mask, bias, weights, scores, projected_query,
+    /// projected_key and dropout are not for schedules: FOVEA_BAD_OPTION. Positions are each sequence's own: by default its last
+    /// query faces its last key.
     /// A sequence's result has the bits it has alone: they depend neither on its neighbours, nor on threads, page size or strides.
     /// Where few queries leave its keys to several tasks, these begin at multiples of 576 positions.
     /// With FOVEA_QUERY_INVARIANT keys are always taken so, and a query has the same bits however many there are: a prompt may come
@@ -1973,7 +1981,9 @@ extern "C" {
     ) -> fovea_status;
     /// The backward pass of fovea_attention (score NULL: of fovea_sdpa): from its arguments, out and options.log_sum_exp as it left
     /// them, and the gradients of its results, to those of its arguments. out and options.log_sum_exp, which must be given, are
-    /// inputs here; options.weights and scores are not looked at. All else is to be as it was.
+    /// inputs here; options.weights and scores are not looked at. All else is to be as it was. For ADDITIVE and CONCAT
+    /// options.projected_query and projected_key, where they are given, are inputs, too, as the forward call wrote them ("Kept
+    /// projections" in scores.h): what is there is not projected again.
     ///
     /// Weights are computed again from log-sum-exp, a tile at a time (Dao 2023): memory grows with Q (D + Dv) + K (D + Dv), never
     /// with Q x K. The same bits for any number of threads, from call to call, and for a batch entry wherever it stands; with
@@ -2093,10 +2103,10 @@ extern "C" {
         gradients: *const fovea_merge_gradients,
     ) -> fovea_status;
     /// The backward pass of fovea_multi_head_attention, for parameters as the model has them. The forward pass is computed again, so
-    /// nothing of it needs to be kept; log_sum_exp, weights and scores of options.attention are not looked at. Between the steps are
-    /// F32 tensors. options has no schedule and no pages; precisions are not looked at. Scratch memory: rows x twice
-    /// (H D + Hkv Dk + Hkv Dv + H Dv) floats, packed weights, and what attention and products need. A call that runs out of memory
-    /// may have written some of the gradients.
+    /// nothing of it needs to be kept; log_sum_exp, weights, scores, projected_query and projected_key of options.attention are not
+    /// looked at. Between the steps are F32 tensors. options has no schedule and no pages; precisions are not looked at. Scratch
+    /// memory: rows x twice (H D + Hkv Dk + Hkv Dv + H Dv) floats, packed weights, and what attention and products need. A call
+    /// that runs out of memory may have written some of the gradients.
     pub fn fovea_multi_head_attention_backward(
         context: *const fovea_context,
         parameters: *const fovea_mha_parameters,

@@ -31,7 +31,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_context_options, max_isa), 16);
     assert_eq!(offset!(fovea_context_options, parallel_for), 24);
     assert_eq!(offset!(fovea_context_options, parallel_for_user), 32);
-    assert_eq!((size_of::<fovea_attention_options>(), align_of::<fovea_attention_options>()), (160, 8));
+    assert_eq!((size_of::<fovea_attention_options>(), align_of::<fovea_attention_options>()), (176, 8));
     assert_eq!(offset!(fovea_attention_options, struct_size), 0);
     assert_eq!(offset!(fovea_attention_options, flags), 8);
     assert_eq!(offset!(fovea_attention_options, empty_rows), 12);
@@ -56,7 +56,9 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_attention_options, precision), 140);
     assert_eq!(offset!(fovea_attention_options, key_scales), 144);
     assert_eq!(offset!(fovea_attention_options, value_scales), 152);
-    assert_eq!((size_of::<fovea_attention_buffers>(), align_of::<fovea_attention_buffers>()), (296, 8));
+    assert_eq!(offset!(fovea_attention_options, projected_query), 160);
+    assert_eq!(offset!(fovea_attention_options, projected_key), 168);
+    assert_eq!((size_of::<fovea_attention_buffers>(), align_of::<fovea_attention_buffers>()), (312, 8));
     assert_eq!(offset!(fovea_attention_buffers, struct_size), 0);
     assert_eq!(offset!(fovea_attention_buffers, query), 8);
     assert_eq!(offset!(fovea_attention_buffers, key), 16);
@@ -94,6 +96,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_attention_buffers, grad_score_bias), 272);
     assert_eq!(offset!(fovea_attention_buffers, grad_score_vector), 280);
     assert_eq!(offset!(fovea_attention_buffers, grad_sigmas), 288);
+    assert_eq!(offset!(fovea_attention_buffers, projected_query), 296);
+    assert_eq!(offset!(fovea_attention_buffers, projected_key), 304);
     assert_eq!((size_of::<fovea_masked_softmax_options>(), align_of::<fovea_masked_softmax_options>()), (16, 8));
     assert_eq!(offset!(fovea_masked_softmax_options, struct_size), 0);
     assert_eq!(offset!(fovea_masked_softmax_options, empty_rows), 8);

@@ -46,6 +46,8 @@ pub(crate) struct Layouts {
     grad_score_bias: Option<Layout>,
     grad_score_vector: Option<Layout>,
     grad_sigmas: Option<Layout>,
+    projected_query: Option<Layout>,
+    projected_key: Option<Layout>,
 }
 
 impl Layouts {
@@ -105,6 +107,8 @@ impl Layouts {
             grad_score_bias: None,
             grad_score_vector: None,
             grad_sigmas: None,
+            projected_query: options.projected_query.as_ref().map(|tensor| tensor.layout()),
+            projected_key: options.projected_key.as_ref().map(|tensor| tensor.layout()),
         }
     }
 
@@ -169,6 +173,8 @@ pub struct Buffers<'a> {
     grad_score_bias: Option<DataMut<'a>>,
     grad_score_vector: Option<DataMut<'a>>,
     grad_sigmas: Option<DataMut<'a>>,
+    projected_query: Option<DataMut<'a>>,
+    projected_key: Option<DataMut<'a>>,
 }
 
 impl<'a> Buffers<'a> {
@@ -216,6 +222,8 @@ impl<'a> Buffers<'a> {
             grad_score_bias: None,
             grad_score_vector: None,
             grad_sigmas: None,
+            projected_query: None,
+            projected_key: None,
         }
     }
 
@@ -262,6 +270,8 @@ impl<'a> Buffers<'a> {
             grad_score_bias: None,
             grad_score_vector: None,
             grad_sigmas: None,
+            projected_query: None,
+            projected_key: None,
         }
     }
 
@@ -457,6 +467,18 @@ impl<'a> Buffers<'a> {
         self
     }
 
+    /// The data of `options.projected_query`.
+    pub fn projected_query(mut self, projected_query: impl Into<DataMut<'a>>) -> Self {
+        self.projected_query = Some(projected_query.into());
+        self
+    }
+
+    /// The data of `options.projected_key`.
+    pub fn projected_key(mut self, projected_key: impl Into<DataMut<'a>>) -> Self {
+        self.projected_key = Some(projected_key.into());
+        self
+    }
+
     /// Refuses what is shorter than was planned, or of another element type.
     #[inline]
     pub(crate) fn raw(self, planned: &Layouts) -> Result<sys::fovea_attention_buffers> {
@@ -498,6 +520,8 @@ impl<'a> Buffers<'a> {
             grad_score_bias: DataMut::pointer(self.grad_score_bias, &planned.grad_score_bias, "grad_score_bias")?,
             grad_score_vector: DataMut::pointer(self.grad_score_vector, &planned.grad_score_vector, "grad_score_vector")?,
             grad_sigmas: DataMut::pointer(self.grad_sigmas, &planned.grad_sigmas, "grad_sigmas")?,
+            projected_query: DataMut::pointer(self.projected_query, &planned.projected_query, "projected_query")?,
+            projected_key: DataMut::pointer(self.projected_key, &planned.projected_key, "projected_key")?,
         })
     }
 }

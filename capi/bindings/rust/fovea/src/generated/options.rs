@@ -199,6 +199,8 @@ pub struct AttentionOptions<'a> {
     pub(crate) precision: Precision,
     pub(crate) key_scales: Option<Tensor<'a>>,
     pub(crate) value_scales: Option<Tensor<'a>>,
+    pub(crate) projected_query: Option<TensorMut<'a>>,
+    pub(crate) projected_key: Option<TensorMut<'a>>,
 }
 
 impl<'a> AttentionOptions<'a> {
@@ -337,6 +339,18 @@ impl<'a> AttentionOptions<'a> {
         self
     }
 
+    /// output F32 [B,H,Q,h] of fovea_attention, input of its backward pass: ADDITIVE, CONCAT. See "Kept projections" in scores.h
+    pub fn projected_query(mut self, projected_query: impl Into<TensorMut<'a>>) -> Self {
+        self.projected_query = Some(projected_query.into());
+        self
+    }
+
+    /// output F32 [B,Hkv,K,h], likewise
+    pub fn projected_key(mut self, projected_key: impl Into<TensorMut<'a>>) -> Self {
+        self.projected_key = Some(projected_key.into());
+        self
+    }
+
     /// attend key j only if j <= position of the query
     pub fn causal(mut self) -> Self {
         self.flags |= sys::FOVEA_CAUSAL;
@@ -394,6 +408,8 @@ impl<'a> AttentionOptions<'a> {
             precision: self.precision as i32,
             key_scales: tensor_pointer(&self.key_scales),
             value_scales: tensor_pointer(&self.value_scales),
+            projected_query: output_pointer(&self.projected_query),
+            projected_key: output_pointer(&self.projected_key),
         }
     }
 }

@@ -68,6 +68,35 @@ final class GradientsTest {
         () -> Fovea.attentionBackward(null, null, q, k, v, q, options, new AttentionGradients()), "gradients.out");
   }
 
+  /** Of one unit, tanh(0.5 q + 2 k). What the backward pass is given it does not make again: doubled, it gives others. */
+  static void projectionsThatAdditiveAttentionKeeps() {
+    Tensor q = Tensor.of(new float[] {1}, 1, 1), k = Tensor.of(new float[] {0.25f, -0.5f}, 2, 1),
+           v = Tensor.of(new float[] {0, 1}, 2, 1), lse = Tensor.zeros(1), out = Tensor.zeros(1, 1);
+    Score score = new Score()
+                      .kind(ScoreKind.ADDITIVE)
+                      .queryWeight(Tensor.of(new float[] {0.5f}, 1, 1))
+                      .keyWeight(Tensor.of(new float[] {2}, 1, 1))
+                      .scoreVector(Tensor.of(new float[] {1}));
+    float[] keptQuery = new float[1], keptKey = new float[2];
+    AttentionOptions options = new AttentionOptions()
+                                   .logSumExp(lse)
+                                   .projectedQuery(Tensor.of(keptQuery, 1, 1))
+                                   .projectedKey(Tensor.of(keptKey, 2, 1));
+    Fovea.attention(null, score, q, k, v, out, options);
+    same(keptQuery, new float[] {0.5f});
+    same(keptKey, 0.5f, -1);
+    java.util.function.Function<AttentionOptions, float[]> backward = given -> {
+      float[] found = new float[2];
+      Fovea.attentionBackward(null, score, q, k, v, out, given,
+          new AttentionGradients().out(Tensor.of(new float[] {1}, 1, 1)).key(Tensor.of(found, 2, 1)));
+      return found;
+    };
+    float[] found = backward.apply(options);
+    same(backward.apply(new AttentionOptions().logSumExp(lse)), found);
+    keptKey[0] *= 2;
+    that(backward.apply(options)[0] != found[0], "other projections, the same gradients");
+  }
+
   static void planningLeavesWhatACallWouldWrite() {
     float[] sums = {5};
     Tensor x = Tensor.of(new float[] {1, 2}, 1, 2);

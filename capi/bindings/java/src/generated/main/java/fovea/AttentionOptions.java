@@ -51,6 +51,8 @@ public final class AttentionOptions {
   private Precision precision;
   private Tensor keyScales;
   private Tensor valueScales;
+  private Tensor projectedQuery;
+  private Tensor projectedKey;
 
   public AttentionOptions() {}
 
@@ -238,6 +240,21 @@ public final class AttentionOptions {
     return this;
   }
 
+  /**
+   * output F32 [B,H,Q,h] of fovea_attention, input of its backward pass: ADDITIVE, CONCAT. See "Kept projections"
+   * in scores.h
+   */
+  public AttentionOptions projectedQuery(Tensor projectedQuery) {
+    this.projectedQuery = projectedQuery;
+    return this;
+  }
+
+  /** output F32 [B,Hkv,K,h], likewise */
+  public AttentionOptions projectedKey(Tensor projectedKey) {
+    this.projectedKey = projectedKey;
+    return this;
+  }
+
   EmptyRows emptyRows() {
     return emptyRows;
   }
@@ -294,6 +311,14 @@ public final class AttentionOptions {
     return valueScales;
   }
 
+  Tensor projectedQuery() {
+    return projectedQuery;
+  }
+
+  Tensor projectedKey() {
+    return projectedKey;
+  }
+
   static MemorySegment raw(AttentionOptions options, Call call) {
     if (options == null) return MemorySegment.NULL;
     MemorySegment raw = call.allocate(Layouts.fovea_attention_options.SIZE);
@@ -320,6 +345,8 @@ public final class AttentionOptions {
     if (options.precision != null) raw.set(JAVA_INT, Layouts.fovea_attention_options.precision, options.precision.number);
     raw.set(ADDRESS, Layouts.fovea_attention_options.key_scales, call.in(options.keyScales));
     raw.set(ADDRESS, Layouts.fovea_attention_options.value_scales, call.in(options.valueScales));
+    raw.set(ADDRESS, Layouts.fovea_attention_options.projected_query, call.out(options.projectedQuery));
+    raw.set(ADDRESS, Layouts.fovea_attention_options.projected_key, call.out(options.projectedKey));
     return raw;
   }
 }

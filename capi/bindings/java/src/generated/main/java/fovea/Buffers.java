@@ -9,9 +9,9 @@ import java.lang.foreign.MemorySegment;
  * element of it in memory. In C: {@code fovea_attention_buffers}.
  */
 public final class Buffers {
-  static final int COUNT = 36;
-  static final String[] NAMES = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores", "keyScales", "valueScales", "gradOut", "gradLogSumExp", "gradWeights", "gradQuery", "gradKey", "gradValue", "gradBias", "gradAlibiSlopes", "gradSinks", "gradQueryWeight", "gradKeyWeight", "gradWeight", "gradScoreBias", "gradScoreVector", "gradSigmas"};
-  static final boolean[] WRITES = {false, false, false, true, false, false, false, false, false, true, true, false, false, false, false, false, false, false, true, false, false, false, false, false, true, true, true, true, true, true, true, true, true, true, true, true};
+  static final int COUNT = 38;
+  static final String[] NAMES = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores", "keyScales", "valueScales", "gradOut", "gradLogSumExp", "gradWeights", "gradQuery", "gradKey", "gradValue", "gradBias", "gradAlibiSlopes", "gradSinks", "gradQueryWeight", "gradKeyWeight", "gradWeight", "gradScoreBias", "gradScoreVector", "gradSigmas", "projectedQuery", "projectedKey"};
+  static final boolean[] WRITES = {false, false, false, true, false, false, false, false, false, true, true, false, false, false, false, false, false, false, true, false, false, false, false, false, true, true, true, true, true, true, true, true, true, true, true, true, true, true};
 
   final MemorySegment[] data = new MemorySegment[COUNT];
 
@@ -647,6 +647,42 @@ public final class Buffers {
     return this;
   }
 
+  /** The data of {@code options.projected_query}. */
+  public Buffers projectedQuery(MemorySegment projectedQuery) {
+    data[36] = projectedQuery;
+    return this;
+  }
+
+  /** The data of {@code options.projected_query}. */
+  public Buffers projectedQuery(float[] projectedQuery) {
+    data[36] = MemorySegment.ofArray(projectedQuery);
+    return this;
+  }
+
+  /** The data of {@code options.projected_query}. */
+  public Buffers projectedQuery(short[] projectedQuery) {
+    data[36] = MemorySegment.ofArray(projectedQuery);
+    return this;
+  }
+
+  /** The data of {@code options.projected_key}. */
+  public Buffers projectedKey(MemorySegment projectedKey) {
+    data[37] = projectedKey;
+    return this;
+  }
+
+  /** The data of {@code options.projected_key}. */
+  public Buffers projectedKey(float[] projectedKey) {
+    data[37] = MemorySegment.ofArray(projectedKey);
+    return this;
+  }
+
+  /** The data of {@code options.projected_key}. */
+  public Buffers projectedKey(short[] projectedKey) {
+    data[37] = MemorySegment.ofArray(projectedKey);
+    return this;
+  }
+
   /** The tensors of a planned call, in the order of their data here. */
   static Tensor[] planned(Score score, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {
     return planned(score, query, key, value, out, options, null);
@@ -691,6 +727,8 @@ public final class Buffers {
       gradients == null ? null : gradients.weight(),
       gradients == null ? null : gradients.scoreBias(),
       gradients == null ? null : gradients.scoreVector(),
-      gradients == null ? null : gradients.sigmas()};
+      gradients == null ? null : gradients.sigmas(),
+      options == null ? null : options.projectedQuery(),
+      options == null ? null : options.projectedKey()};
   }
 }

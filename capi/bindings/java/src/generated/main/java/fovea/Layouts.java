@@ -79,7 +79,9 @@ final class Layouts {
         JAVA_INT.withName("scores_kind"),
         JAVA_INT.withName("precision"),
         ADDRESS.withName("key_scales"),
-        ADDRESS.withName("value_scales"));
+        ADDRESS.withName("value_scales"),
+        ADDRESS.withName("projected_query"),
+        ADDRESS.withName("projected_key"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long flags = place("flags");
@@ -105,6 +107,8 @@ final class Layouts {
     static final long precision = place("precision");
     static final long key_scales = place("key_scales");
     static final long value_scales = place("value_scales");
+    static final long projected_query = place("projected_query");
+    static final long projected_key = place("projected_key");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
@@ -149,7 +153,9 @@ final class Layouts {
         ADDRESS.withName("grad_weight"),
         ADDRESS.withName("grad_score_bias"),
         ADDRESS.withName("grad_score_vector"),
-        ADDRESS.withName("grad_sigmas"));
+        ADDRESS.withName("grad_sigmas"),
+        ADDRESS.withName("projected_query"),
+        ADDRESS.withName("projected_key"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long query = place("query");
@@ -188,6 +194,8 @@ final class Layouts {
     static final long grad_score_bias = place("grad_score_bias");
     static final long grad_score_vector = place("grad_score_vector");
     static final long grad_sigmas = place("grad_sigmas");
+    static final long projected_query = place("projected_query");
+    static final long projected_key = place("projected_key");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));

@@ -22,7 +22,7 @@ final class LayoutsTest {
     check("fovea_context_options.max_isa", Layouts.fovea_context_options.max_isa, 16);
     check("fovea_context_options.parallel_for", Layouts.fovea_context_options.parallel_for, 24);
     check("fovea_context_options.parallel_for_user", Layouts.fovea_context_options.parallel_for_user, 32);
-    check("fovea_attention_options", Layouts.fovea_attention_options.SIZE, 160);
+    check("fovea_attention_options", Layouts.fovea_attention_options.SIZE, 176);
     check("alignment of fovea_attention_options", Layouts.fovea_attention_options.LAYOUT.byteAlignment(), 8);
     check("fovea_attention_options.struct_size", Layouts.fovea_attention_options.struct_size, 0);
     check("fovea_attention_options.flags", Layouts.fovea_attention_options.flags, 8);
@@ -48,7 +48,9 @@ final class LayoutsTest {
     check("fovea_attention_options.precision", Layouts.fovea_attention_options.precision, 140);
     check("fovea_attention_options.key_scales", Layouts.fovea_attention_options.key_scales, 144);
     check("fovea_attention_options.value_scales", Layouts.fovea_attention_options.value_scales, 152);
-    check("fovea_attention_buffers", Layouts.fovea_attention_buffers.SIZE, 296);
+    check("fovea_attention_options.projected_query", Layouts.fovea_attention_options.projected_query, 160);
+    check("fovea_attention_options.projected_key", Layouts.fovea_attention_options.projected_key, 168);
+    check("fovea_attention_buffers", Layouts.fovea_attention_buffers.SIZE, 312);
     check("alignment of fovea_attention_buffers", Layouts.fovea_attention_buffers.LAYOUT.byteAlignment(), 8);
     check("fovea_attention_buffers.struct_size", Layouts.fovea_attention_buffers.struct_size, 0);
     check("fovea_attention_buffers.query", Layouts.fovea_attention_buffers.query, 8);
@@ -87,6 +89,8 @@ final class LayoutsTest {
     check("fovea_attention_buffers.grad_score_bias", Layouts.fovea_attention_buffers.grad_score_bias, 272);
     check("fovea_attention_buffers.grad_score_vector", Layouts.fovea_attention_buffers.grad_score_vector, 280);
     check("fovea_attention_buffers.grad_sigmas", Layouts.fovea_attention_buffers.grad_sigmas, 288);
+    check("fovea_attention_buffers.projected_query", Layouts.fovea_attention_buffers.projected_query, 296);
+    check("fovea_attention_buffers.projected_key", Layouts.fovea_attention_buffers.projected_key, 304);
     check("fovea_masked_softmax_options", Layouts.fovea_masked_softmax_options.SIZE, 16);
     check("alignment of fovea_masked_softmax_options", Layouts.fovea_masked_softmax_options.LAYOUT.byteAlignment(), 8);
     check("fovea_masked_softmax_options.struct_size", Layouts.fovea_masked_softmax_options.struct_size, 0);
