@@ -116,6 +116,10 @@ struct GradientDriver {
     at = lay_out(bands[most_bands], at);
     key_sums = t.key_part != nullptr ? t.key_part : at;
     value_sums = key_sums + key_count() * key_stride;
+    if (t.key_part == nullptr && t.part == GradientPart::gradients) {
+      key_sums = place_of(gradients.key, head_dim, key_sums);
+      value_sums = place_of(gradients.value, value_dim, value_sums);
+    }
     has_extras = task.part == GradientPart::gradients &&
                  (problem.logits.softcap != 0.0f || problem.score.inverse_squares != nullptr ||
                   gradients.wants_slopes || gradients.wants_widths);
@@ -131,6 +135,17 @@ struct GradientDriver {
     band.grads = band.query_sums + rows * problem.sizes.compared_dim;
     band.grad_rows = band.grads + rows * problem.sizes.value_dim;
     return band.grad_rows + rows * value_stride;
+  }
+
+  // Where the task's keys are summed up: where they go, if rows of sums lie there side by side, else in scratch memory.
+  FOVEA_INLINE float *place_of(const GradientRows &to, int64_t dim, float *scratch) const {
+    const bool lie_there = to.wanted && to.dtype == Dtype::f32 && to.strides.position == dim && dim % lanes == 0;
+    return lie_there ? static_cast<float *>(row_of_keys(to, 0)) : scratch;
+  }
+
+  FOVEA_INLINE void *row_of_keys(const GradientRows &to, int64_t key) const {
+    const AttentionTask &its = task.scores;
+    return element_at(to.data, to.dtype, to.strides.at(its.batch, its.kv_head, its.key_begin + key));
   }
 
   FOVEA_INLINE int64_t key_count() const { return task.scores.key_end - task.scores.key_begin; }
@@ -418,12 +433,8 @@ struct GradientDriver {
   }
 
   FOVEA_NOINLINE void store_keys(const GradientRows &to, const float *sums, int64_t stride, int64_t dim) const {
-    if (!to.wanted) return;
-    const AttentionTask &its = task.scores;
-    for (int64_t j = 0; j < key_count(); ++j) {
-      const int64_t at = to.strides.at(its.batch, its.kv_head, its.key_begin + j);
-      narrow_row(sums + j * stride, dim, element_at(to.data, to.dtype, at), to.dtype);
-    }
+    if (!to.wanted || sums == row_of_keys(to, 0)) return;
+    for (int64_t j = 0; j < key_count(); ++j) narrow_row(sums + j * stride, dim, row_of_keys(to, j), to.dtype);
   }
 
   // Adds to sums[key of the task][row], of at most gradient_bias_keys keys.
@@ -453,8 +464,10 @@ struct GradientDriver {
     const bool sums_weights = task.part == GradientPart::weight_sums;
     if (sums_weights) clear_weight_sums();
     const int64_t key_floats = key_count() * key_stride;
-    if (!sums_weights)
-      memset(key_sums, 0, static_cast<size_t>(key_count() * (key_stride + value_stride)) * sizeof(float));
+    if (!sums_weights) {
+      memset(key_sums, 0, static_cast<size_t>(key_floats) * sizeof(float));
+      memset(value_sums, 0, static_cast<size_t>(key_count() * value_stride) * sizeof(float));
+    }
     if (task.vector_part != nullptr) {
       memset(task.vector_part, 0, static_cast<size_t>(problem.sizes.compared_dim) * sizeof(float));
     }

@@ -55,6 +55,7 @@ struct AdditiveManyRows : ManyRowsValues {
     float *first = query + layout.first;
     float *second = query + layout.second;
     const float *weight = problem.score.vector;
+    if (table.count == 1) return load_one_row(problem, static_cast<const float *>(table.query[0]), query);
     transpose_queries(table, Dtype::f32, units, first);
     for (int64_t r = 0; r < table.vectors * lanes; r += lanes) {
       Reach reach;
@@ -78,6 +79,34 @@ struct AdditiveManyRows : ManyRowsValues {
       }
     }
     for (int64_t r = table.count; r < table.vectors * lanes; ++r) query[r] = query[0];  // no form of their own
+  }
+
+  // The same of a band of one row: lanes are units. Its other lanes hold what the first one does.
+  FOVEA_NOINLINE static void load_one_row(const AttentionProblem &problem, const float *row, float *query) {
+    const int64_t units = padded_units(problem.sizes.compared_dim);
+    const Layout layout(units);
+    Reach reach;
+    for (int64_t u = 0; u < units; u += lanes) reach.take(load(row + u));
+    const float most = reach.of_all(), least = problem.score.least_reach;
+    const bool tangents = problem.score.takes_tangents && most <= tangent_reach;
+    const float value = tangents || most >= least ? most : least;
+    store(query, splat(value));
+    alignas(64) float kept[lanes], terms[lanes];
+    for (int64_t u = 0; u < units; u += lanes) {
+      const Float weight = load(problem.score.vector + u);
+      Float unit = load(row + u);
+      if (tangents) {
+        unit = tanh_register(unit);
+      } else if (value <= largest_reach) {
+        unit = query_exponential(unit);
+      }
+      store(kept, unit);
+      store(terms, tangents ? unit * weight : -unit * weight);
+      for (int64_t i = 0; i < lanes; ++i) {
+        store(query + layout.first + (u + i) * tile_rows, splat(kept[i]));
+        store(query + layout.second + (u + i) * tile_rows, splat(terms[i]));
+      }
+    }
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
@@ -254,10 +283,48 @@ struct AdditiveManyRows : ManyRowsValues {
     constexpr int rest = 4;  // the last key more than once if there are fewer
     int64_t i = 0;
     if constexpr (shares_reciprocals<form>) {
+      if (chunk.job.table.count == 1) return score_one_row<form>(chunk, rows, keys);
       for (; i < keys.count; ++i) multiply_key(chunk, keys.index[i], key_units(chunk, keys, i));
     }
     for (i = 0; i + key_block <= keys.count; i += key_block) score_block<form, key_block>(chunk, rows, keys, i);
     for (; i < keys.count; i += rest) score_block<form, rest>(chunk, rows, keys, i);
+  }
+
+  // The same scores of a band of one row, whose other lanes would be idle: lanes are keys, whose units are turned around
+  // in squares. A score is made of the same terms in the same order.
+  template <UnitForm form>
+  FOVEA_NOINLINE static void score_one_row(const Chunk &chunk, const RowUnits &rows, const Keys &keys) {
+    const float *weight = chunk.job.problem.score.vector + chunk.u;
+    for (int64_t i = 0; i < keys.count; i += lanes) {
+      const int64_t count = min_of(lanes, keys.count - i);
+      if (chunk.u == 0 && !keys.copied) chunk.job.next.fetch(keys.index[i], count);
+      const float *key[lanes];
+      unroll<lanes>([&](auto y) FOVEA_INLINE_BODY { key[y] = key_units(chunk, keys, min_of(i + y, keys.count - 1)); });
+      Float sum = zero();
+      for (int64_t u = 0; u < chunk.units; u += lanes) {
+        Square square;
+        unroll<lanes>([&](auto y) FOVEA_INLINE_BODY { square.row[y] = load(key[y] + u); });
+        transpose(square);
+        unroll<lanes / units_at_once>([&](auto four) FOVEA_INLINE_BODY {
+          Float w[units_at_once];
+          Float d[units_at_once];
+          unroll<units_at_once>([&](auto k) FOVEA_INLINE_BODY {
+            const Float &unit = square.row[four * units_at_once + k];
+            const int64_t at = u + four * units_at_once + k;
+            const UnitTerms<form> terms = {splat(rows.first[at * tile_rows]), splat(rows.second[at * tile_rows])};
+            w[k] = terms.numerator(unit * splat(weight[at]));
+            d[k] = terms.denominator(unit);
+          });
+          sum = add_quotients(w, d, sum);
+        });
+      }
+      alignas(64) float sums[lanes];
+      store(sums, sum);
+      for (int64_t y = 0; y < count; ++y) {
+        float *score = chunk.score(keys.index[i + y], 0);
+        store(score, add_chunk(chunk, splat(*score), splat(sums[y])));
+      }
+    }
   }
 
   // Where keys hold tangents each form writes only the rows it is for.
