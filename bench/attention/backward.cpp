@@ -1,6 +1,6 @@
 // Benchmarks of attention's backward pass, backward/f32/<shape>/<instruction set>/t<threads>, planned: gradients of
 // queries, keys and values, and of the parameters that a score function has (backward_additive, backward_gaussian,
-// backward_bilinear).
+// backward_bilinear). Additive scores' projections are kept, as the forward pass makes them.
 //
 // What bounds each case
 //   backward: five products of the size of the scores at the multiply-add peak, two of which the forward pass has computed, too
@@ -13,7 +13,7 @@
 //   backward_bilinear: as the dot product, and three products of the size of the projection: made again, its gradient for
 //     queries, that for the weight.
 //   backward_additive: the forward pass's score once more, and 11 instructions for each unit of a vector of pairs
-//     (scores/additive_gradients.hpp); three products of the size of each projection, all of nmt and seq2seq_step but a rest.
+//     (scores/additive_gradients.hpp); two products of the size of each projection, all of nmt and seq2seq_step but a rest.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
@@ -44,13 +44,14 @@ struct BackwardShape {
     const SdpaShape shape = attended();
     return sdpa_flops(shape, valid_lens_of(shape)) / (4.0 * static_cast<double>(dim));
   }
+  bool keeps() const { return kind == FOVEA_SCORE_ADDITIVE; }
   double flops() const { return 10.0 * pairs() * static_cast<double>(dim); }
-  // What the score's projections take: they are made again, then come gradients of what they take and of the weight.
+  // What the score's projections take: gradients of rows and of the weight; those that are not kept are made again.
   double projection_flops() const {
     const double projected = kind == FOVEA_SCORE_ADDITIVE   ? static_cast<double>((rows() + keys()) * units)
                              : kind == FOVEA_SCORE_BILINEAR ? static_cast<double>(rows() * dim)
                                                             : 0.0;
-    return 3 * 2 * projected * static_cast<double>(dim);
+    return (keeps() ? 2 : 3) * 2 * projected * static_cast<double>(dim);
   }
 };
 
@@ -92,6 +93,7 @@ struct BackwardData {
   const BackwardShape shape;
   const Buffer query, key, value, out, grad_out, log_sum_exp, grad_query, grad_key, grad_value;
   const Buffer query_weight, key_weight, weight, vector, grad_query_weight, grad_key_weight, grad_weight, grad_vector;
+  const Buffer projected_query, projected_key;
   const std::vector<int32_t> valid_lens;
 
   explicit BackwardData(const BackwardShape &s)
@@ -113,6 +115,8 @@ struct BackwardData {
         grad_key_weight(zeros(s.units * s.dim)),
         grad_weight(zeros(s.dim * s.dim)),
         grad_vector(zeros(s.units)),
+        projected_query(zeros(s.keeps() ? s.rows() * s.units : 0)),
+        projected_key(zeros(s.keeps() ? s.keys() * s.units : 0)),
         valid_lens(valid_lens_of(s.attended())) {}
 };
 
@@ -131,7 +135,9 @@ class BackwardCall {
                        lens = tensor(d.valid_lens.data(), {s.batch}, FOVEA_I32),
                        query_weight = tensor(d.query_weight.data(), {s.units, s.dim}),
                        key_weight = tensor(d.key_weight.data(), {s.units, s.dim}),
-                       weight = tensor(d.weight.data(), {s.dim, s.dim}), vector = tensor(d.vector.data(), {s.units});
+                       weight = tensor(d.weight.data(), {s.dim, s.dim}), vector = tensor(d.vector.data(), {s.units}),
+                       projected_query = tensor(d.projected_query.data(), {s.batch, s.heads, s.query_len, s.units}),
+                       projected_key = tensor(d.projected_key.data(), {s.batch, s.kv_heads, s.key_len, s.units});
     fovea_score score{};
     score.struct_size = sizeof score;
     score.kind = s.kind;
@@ -146,6 +152,10 @@ class BackwardCall {
       score.query_weight = &query_weight;
       score.key_weight = &key_weight;
       score.score_vector = &vector;
+    }
+    if (s.keeps()) {
+      options.projected_query = &projected_query;
+      options.projected_key = &projected_key;
     }
     check(fovea_attention(context_.get(), &score, &query, &key, &value, &out, &options));
     plan(score, options, {query, key, value, out});
@@ -189,6 +199,10 @@ class BackwardCall {
     buffers_.out = d.out.data();
     buffers_.log_sum_exp = d.log_sum_exp.data();
     if (options.valid_lens) buffers_.valid_lens = d.valid_lens.data();
+    if (d.shape.keeps()) {
+      buffers_.projected_query = d.projected_query.data();
+      buffers_.projected_key = d.projected_key.data();
+    }
     buffers_.grad_out = d.grad_out.data();
     buffers_.grad_query = d.grad_query.data();
     buffers_.grad_key = d.grad_key.data();

@@ -230,10 +230,14 @@ class Calls:
         score.set("sigma", case.sigma)
         options.set("flags", numbers["FOVEA_CAUSAL"] if case.causal else 0)
         shapes = {"out": given["grad_out"][0].shape, "log_sum_exp": given["query"][0].shape[:3]}
+        if case.score == "additive":  # kept, as PyTorch keeps them
+            shapes |= {"projected_" + name: given[name][0].shape[:3] + (case.hidden_units,) for name in ("query", "key")}
         made = {name: inputs.aligned_copy(np.zeros(shape, np.float32)) for name, shape in shapes.items()}
         made["out"] = inputs.aligned_copy(inputs.stored_as(made["out"], case.dtype))
-        views = {"out": self.tensor(made["out"], case.dtype), "log_sum_exp": self.tensor(made["log_sum_exp"])}
-        options.set("log_sum_exp", views["log_sum_exp"])
+        views = {name: self.tensor(array, case.dtype if name == "out" else None) for name, array in made.items()}
+        for name, view in views.items():
+            if name != "out":
+                options.set(name, view)
         members = {**made, "grad_out": given["grad_out"][0]}
         lens = inputs.lens_of(case)
         if lens is not None:
