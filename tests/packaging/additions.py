@@ -39,7 +39,8 @@ def operands():
     buffers = re.search(r"typedef struct fovea_attention_buffers \{(.*?)\} fovea_attention_buffers;", header, re.S)[1]
     table, face = text("src/ops/attention/operands.cpp"), text("include/fovea/fovea.hpp")
     yield from missing(names, "fovea_attention_buffers", lambda name: re.search(rf"void \*{name};", buffers))
-    yield from missing(names, "src/ops/attention/operands.cpp", lambda name: f"&Options::{name}, &Buffers::{name}" in table)
+    yield from missing(names, "src/ops/attention/operands.cpp",
+                       lambda name: re.search(rf"&Options::{name},\s+&Buffers::{name}\b", table))
     yield from missing(names, "include/fovea/fovea.hpp", lambda name: re.search(rf"c\.{name} = ", face))
     tests = text("tests/support/attention_operations.cpp")
     yield from missing(names, "tests/support/attention_operations.cpp", lambda name: f'"{name}"' in tests)
