@@ -26,6 +26,11 @@ def owned(array):
     return array.detach().clone() if torch_of(array) is not None else np.array(array)
 
 
+def of_sequences(query, outputs: list) -> list:
+    """Outputs [B, ...] as the caller gets them: of one sequence, query being of rank 2, without that axis."""
+    return outputs if len(shape_of(query, "query")) == 3 else [array[0] for array in outputs]
+
+
 class MultiHeadPlan(Shared):
     """A checked call of multi-head attention with everything but the data decided; see MultiHeadAttention.plan."""
 
@@ -57,7 +62,7 @@ class MultiHeadPlan(Shared):
             self._run_with_spare(given)
         else:
             _fovea.mha_run(self._handle, given, workspace)
-        return results(rows, layer._rows_inside(out), [given[name] for name in self._makers])
+        return results(rows, layer._rows_inside(out), of_sequences(rows, [given[name] for name in self._makers]))
 
     def _made_out(self, rows):
         layer = self._layer

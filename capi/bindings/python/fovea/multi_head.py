@@ -11,7 +11,7 @@ from .contexts import Context
 from .contexts import handle_of as context_of
 from .copies import Packed
 from .layers import LAYOUTS, Layout, rotary_options
-from .mha_plans import MultiHeadPlan, owned, page_arrays
+from .mha_plans import MultiHeadPlan, of_sequences, owned, page_arrays
 from .options import PRECISIONS, AttentionOptions, choice, handle_of, read, size
 from .pools import Pages
 from .schedules import Schedule
@@ -26,10 +26,8 @@ def attention_options(query, key, heads: tuple[int, int], given: dict, score: Sc
     """(fovea_attention_options, the outputs beside out) of keywords, for the heads that a layer makes of query and of key."""
     shape = shape_of(query, "query")
     key_shape = shape if key is None else shape_of(key, "key")
-    heads_shape, key_heads_shape = ((one[0], count) + one[1:] if len(one) == 3 else (count,) + one
-                                    for one, count in zip((shape, key_shape), heads))
-    if len(shape) == 2 and given.get("return_weights") == "average":
-        raise ValueError("return_weights: their average asks for queries of rank 3")
+    sequences = [one if len(one) == 3 else (1,) + one for one in (shape, key_shape)]
+    heads_shape, key_heads_shape = ((one[0], count) + one[1:] for one, count in zip(sequences, heads))
     return read(given, heads_shape, (key_shape[-2:-1] or (0,))[0], query, key_heads_shape, score) if given else (None, [])
 
 
@@ -104,8 +102,9 @@ class MultiHeadAttention(Packed):
         """query [B, Q, Eq], key [B, K, Ek], value [B, K, Ev], returns [B, Q, Eo]; or all of rank 2, one sequence.
 
         key None: query (self-attention); value None: key. score serves all heads. rotary: keyword arguments of
-        fovea.rotary, by which projected queries and keys are turned. options: as in fovea.attention, for query [B, H, Q, D];
-        precision is that of the whole call, by default that of the weights.
+        fovea.rotary, by which projected queries and keys are turned. options: as in fovea.attention, for query [B, H, Q, D],
+        B being 1 for one sequence, whose outputs come without that axis; precision is that of the whole call, by default that
+        of the weights.
 
         schedule: many sequences at once, query [T, Eq] being the tokens of its present step; attention is the schedule's, and
         of options only alibi_slopes and sinks are for the call. pages: where it was made for pages, the pool's layer, or its
@@ -119,7 +118,7 @@ class MultiHeadAttention(Packed):
                                               keep_pages=keep_pages, given=options)
         _fovea.multi_head_attention(context_of(self._context if context is None else context), self._handle, query, key, value,
                                     out, read_options)
-        return results(query, self._rows_inside(out), outputs)
+        return results(query, self._rows_inside(out), of_sequences(query, outputs))
 
     def plan(self, query: Array, key: Array | None = None, value: Array | None = None, *, score: Score | None = None,
              rotary: dict | None = None, schedule: Schedule | None = None, pages: Pages | None = None, keep_pages: bool = False,

@@ -172,6 +172,20 @@ def test_multi_head_attention():
     close(turned(x), layer(x), 1e-5)
 
 
+def test_one_sequence_s_outputs_have_no_axis_of_sequences():
+    layer = fovea.MultiHeadAttention(4, in_weight=random(36, 12, seed=1), out_weight=random(12, 12, seed=2))
+    x = random(2, 5, 12)
+    for options in ({"return_weights": True}, {"return_weights": "average"}, {"return_scores": "raw"},
+                    {"return_log_sum_exp": True, "return_weights": True, "is_causal": True}):
+        plan = layer.plan(x[1], **options)
+        both = layer(x, **options)
+        for one in (layer(x[1], **options), plan(x[1])):
+            assert len(one) == len(both)
+            for single, array in zip(one, both):
+                assert single.shape == array.shape[1:]
+                close(single, array[1], 1e-6)
+
+
 def test_a_decoder_layer_over_pages():
     weights = np.concatenate([random(16, 16, seed=n) for n in range(3)])
     layer, x = fovea.MultiHeadAttention(2, in_weight=weights), random(1, 6, 16)
