@@ -102,23 +102,25 @@ struct FeatureRows : FewRowsValues {
             return;
           } else {
             constexpr int64_t line = line_of<Element>;
-            for (; d + line <= last; d += line) {
+            constexpr bool by_lines = lanes >= 8;  // else a line would be too many instructions
+            for (; by_lines && d + line <= last; d += line) {
               ask(d);
               if constexpr (lanes == line_floats && is_narrow_element<Element>) {
                 add(Index<2>{}, d,
                     [&](int i, int64_t at, Float *k) FOVEA_INLINE_BODY { load_two(key[i] + at, &k[0], &k[1]); });
-              } else {
+              } else if constexpr (by_lines) {
                 unroll<line / lanes>([&](auto v) FOVEA_INLINE_BODY {
                   add(Index<1>{}, d + v * lanes,
                       [&](int i, int64_t at, Float *k) FOVEA_INLINE_BODY { *k = load(key[i] + at); });
                 });
               }
             }
-            if (d < end) ask(d);
             for (; line > lanes && d < last; d += lanes) {
+              if (d % line == 0) ask(d);
               add(Index<1>{}, d, [&](int i, int64_t at, Float *k) FOVEA_INLINE_BODY { *k = load(key[i] + at); });
             }
             if (last < end) {
+              if (whole % line == 0) ask(whole);
               add(Index<1>{}, whole, [&](int i, int64_t at, Float *k) FOVEA_INLINE_BODY {
                 *k = load_partial(key[i] + at, head_dim - whole);
               });
