@@ -126,7 +126,7 @@ class Ranks:
         alibi_slopes, sinks and the score's parameters the sums over all ranks. Refused: "bias", grad_weights.
         """
         def lay_out():
-            call = Call((query, key, value, out, log_sum_exp), (grad_out, grad_log_sum_exp, None), wanted, score, options)
+            call = Call((query, key, value, out, log_sum_exp), (grad_out, grad_log_sum_exp, None), (), wanted, score, options)
             made = call.make()
             kinds = (("score", "fovea_score"), ("query", "tensor"), ("key", "tensor"), ("value", "tensor"), ("out", "tensor"),
                      ("options", "fovea_attention_options, read"), ("gradients", "fovea_attention_gradients"))
