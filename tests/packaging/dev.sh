@@ -119,6 +119,27 @@ configures 1 build
 ! grep -q -e '-Disa=' configured || fail "./dev build leaves sets out"
 echo "ok: a release build that the demo began is widened"
 
+# A second command waits until the first has compiled. Were both to compile at once, their files would be of both.
+if command -v flock >/dev/null 2>&1; then
+  stub first <<END
+for wait in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+  $real_sleep 0.25
+  if grep -q 'waiting for it' said; then break; fi
+done
+echo first >>order
+END
+  flock root/build/lock first &
+  : >said
+  while flock -n root/build/lock true; do $real_sleep 0.05; done
+  echo "case \" \$* \" in *\" -n \"*) exit ;; esac; echo second >>$scratch/order" | stub ninja
+  root/dev build >said 2>&1 </dev/null || fail "./dev build fails beside another"
+  wait
+  [ "$(head -n 1 order)" = first ] || fail "a second command does not wait for the first"
+  echo "ok: one compiles at a time"
+else
+  echo "SKIPPED: a second command that waits, there is no flock"
+fi
+
 # A warning is a failure with GCC 12 and Clang 14, but not with a compiler that may have learnt new ones.
 stub meson <<'END'
 case $1 in --version) echo 1.0 ;; setup)

@@ -1,4 +1,4 @@
-// What most of the tests include, read once: a third of the time that compiling them takes.
+// What most tests include, read once: a third of the time that compiling them takes.
 #include <doctest/doctest.h>
 #include <fovea/fovea.h>
 
