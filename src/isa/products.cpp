@@ -24,6 +24,7 @@ constexpr MatmulKernels matmul_kernels = {
     .block_rows = 4 * block_rows<block_vectors>,
     .panel_floats = matmul_panel_floats,
     .pack = matmul_pack,
+    .pack_rows = pack_float_rows,
     .block = [](const MatmulTask &task) { loops_of(task.b_dtype).block(task); },
     .few_rows = [](const MatmulTask &task) { loops_of(task.b_dtype).few_rows(task); },
     .most_few_rows = most_few_rows,

@@ -79,7 +79,7 @@ void add_bias_and_mask(const MaskedScores &tile) {
 
 void copy_float_rows(const MatmulRows &rows) {
   if (rows.a_dtype == Dtype::f32 && rows.a_row_stride == 1) return turn_columns(rows);
-  for (int64_t r = 0; r < rows.rows; ++r) copy_float_row(rows, r, rows.to + r * rows.depth);
+  for (int64_t r = 0; r < rows.rows; ++r) copy_float_row(rows, r, rows.to + r * rows.to_stride);
 }
 
 void rows_to_lanes(const float *const *rows, int64_t row_count, int64_t columns, float *tile, int64_t tile_stride) {

@@ -1,6 +1,7 @@
 // The kernels of a product: packing, and a block with every tail of rows, columns and depth.
 #include "kernels.hpp"
 #include "reference.hpp"
+#include "support/same_bits.hpp"
 
 using namespace testing;
 
@@ -126,6 +127,32 @@ TEST_SUITE("kernels matmul") {
         p.in_place = p.residual && random.chance(0.5);
         p.activation = static_cast<fovea::Activation>(random.integer(0, 4));
         check_product(*table.matmul, p, random);
+      }
+    });
+  }
+
+  TEST_CASE("rows of all panels are packed as panel by panel") {
+    for_each_table([](const fovea::Kernels &table) {
+      const fovea::MatmulKernels &kernels = *table.matmul;
+      if (kernels.pack_rows == nullptr) return;
+      Random random(base_seed());
+      const int64_t width = kernels.panel_columns, depth = 37;
+      for (int64_t columns = 1; columns <= 3 * width + 1; ++columns) {
+        CAPTURE(columns);
+        const Floats b(normals(depth * columns, random));
+        const Floats expected = pack(kernels, {.rows = 1, .columns = columns, .depth = depth}, b);
+        const int64_t panel_floats = kernels.panel_floats(depth, fovea::Dtype::f32);
+        Floats packed(fovea::ceil_div(columns, width) * panel_floats);
+        for (int64_t row = 0; row < depth; row += 16) {
+          kernels.pack_rows({.b = b.data() + row * columns,
+                             .b_row_stride = columns,
+                             .b_column_stride = 1,
+                             .depth = std::min<int64_t>(16, depth - row),
+                             .columns = columns,
+                             .out = packed.data() + kernels.panel_floats(row, fovea::Dtype::f32),
+                             .panel_stride = panel_floats});
+        }
+        CHECK(same_bits(packed.values(), expected.values()));
       }
     });
   }

@@ -100,6 +100,18 @@ TEST_SUITE("matmul") {
     });
   }
 
+  // Rows are turned around some of the depth at a time, and copies of 512 and 1024 lie further apart than they are long.
+  TEST_CASE("many rows that lie as columns, and columns of several tasks of packing") {
+    Random random(base_seed());
+    for (const int64_t depth : {111, 112, 113, 511, 512, 513, 1024, 1031}) {
+      for (const int64_t rows : {290, 293}) {
+        check_matmul(normal(random, {rows, depth}, {1, rows + 2}), normal(random, {depth, 37}));
+      }
+    }
+    check_matmul(normal(random, {2, 90, 600}, {90 * 600, 1, 90}), normal(random, {2, 600, 130}));
+    check_matmul(normal(random, {2, 90, 600}, {90, 1, 180}), normal(random, {600, 131}, {140, 1}));
+  }
+
   TEST_CASE("each size around the edges of tiles") {
     Random random(base_seed());
     for (Placement placement : {Placement::kEnd, Placement::kBegin, Placement::kMisaligned}) {

@@ -58,7 +58,8 @@ inline void pack_bytes(const MatmulPack &pack) {
                               .a_column_stride = pack.b_row_stride,
                               .rows = pack.columns,
                               .depth = pack.depth,
-                              .to = nullptr};
+                              .to = nullptr,
+                              .to_stride = 0};
   alignas(64) float room[group_rows];
   memset(pack.out, 0, static_cast<size_t>(byte_panel_floats(pack.depth, pack.dtype)) * sizeof(float));
   for (int64_t k = 0; k < pack.depth; k += group_rows) {

@@ -23,22 +23,29 @@ inline void copy_float_row(const MatmulRows &rows, int64_t row, float *to) {
   }
 }
 
-// Floats that lie as columns, turned around a square at a time, some squares of the same rows one after the other.
+// Floats that lie as columns, turned around in blocks whose lines are read and written once. Neither follow each other in
+// memory: those of the next block are asked for.
 inline void turn_columns(const MatmulRows &rows) {
-  constexpr int64_t run = 64;
+  constexpr int64_t side = 16;  // a line
   const auto *a = static_cast<const float *>(rows.a);
   const int64_t stride = rows.a_column_stride, whole = rows.depth / lanes * lanes;
-  for (int64_t begin = 0; begin < whole; begin += run) {
-    for (int64_t r = 0; r < rows.rows; r += lanes) {
-      for (int64_t k = begin; k < min_of(begin + run, whole); k += lanes) {
-        const float *columns[lanes];
-        for (int64_t i = 0; i < lanes; ++i) columns[i] = a + (k + i) * stride + r;
-        rows_to_lanes(columns, lanes, min_of(lanes, rows.rows - r), rows.to + r * rows.depth + k, rows.depth);
+  for (int64_t first = 0; first < whole; first += side) {
+    for (int64_t begin = 0; begin < rows.rows; begin += side) {
+      for (int64_t i = 0; i < side; ++i) {
+        __builtin_prefetch(a + (first + i) * stride + begin + side, 0, 3);
+        __builtin_prefetch(rows.to + (begin + side + i) * rows.to_stride + first, 1, 3);
+      }
+      for (int64_t k = first; k < min_of(first + side, whole); k += lanes) {
+        for (int64_t r = begin; r < min_of(begin + side, rows.rows); r += lanes) {
+          const float *columns[lanes];
+          for (int64_t i = 0; i < lanes; ++i) columns[i] = a + (k + i) * stride + r;
+          rows_to_lanes(columns, lanes, min_of(lanes, rows.rows - r), rows.to + r * rows.to_stride + k, rows.to_stride);
+        }
       }
     }
   }
   for (int64_t k = whole; k < rows.depth; ++k) {
-    for (int64_t r = 0; r < rows.rows; ++r) rows.to[r * rows.depth + k] = a[k * stride + r];
+    for (int64_t r = 0; r < rows.rows; ++r) rows.to[r * rows.to_stride + k] = a[k * stride + r];
   }
 }
 

@@ -252,8 +252,7 @@ inline void copy_rows(const MatmulRows &rows) {
   if constexpr (requires { Panel::copy(rows); }) {
     Panel::copy(rows);
   } else {
-    const int64_t words = Panel::copy_words(rows.depth);
-    for (int64_t r = 0; r < rows.rows; ++r) Panel::copy_row(rows, r, rows.to + r * words);
+    for (int64_t r = 0; r < rows.rows; ++r) Panel::copy_row(rows, r, rows.to + r * rows.to_stride);
   }
 }
 
@@ -267,7 +266,8 @@ FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, const Multiply 
                    .a_column_stride = task.a_column_stride,
                    .rows = task.rows,
                    .depth = task.depth,
-                   .to = copy});
+                   .to = copy,
+                   .to_stride = Left::copy_words(task.depth)});
   multiply(copy, Left::copy_words(task.depth));
 }
 

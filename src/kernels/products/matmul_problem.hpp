@@ -18,6 +18,7 @@ struct MatmulPack {
   int64_t depth;
   int64_t columns;
   float *out;
+  int64_t panel_stride = 0;  // of MatmulKernels::pack_rows, whose columns fill several panels
 };
 
 // A chain of sums that keeps an error below twice that of pairwise ones.
@@ -63,7 +64,8 @@ struct MatmulRows {
   int64_t a_column_stride;
   int64_t rows;
   int64_t depth;
-  float *to;  // MatmulKernels::copy_words(depth) to a row
+  float *to;
+  int64_t to_stride;  // in 32-bit words; MatmulKernels::copy_words(depth) or more
 };
 
 // The kernels of a product and the blocking they want. b is read in panels of panel_columns columns.
@@ -75,6 +77,9 @@ struct MatmulKernels {
   // The size of one panel, in 32-bit words whatever its type; depth at most deepest_product.
   int64_t (*panel_floats)(int64_t depth, Dtype dtype);
   void (*pack)(const MatmulPack &pack);
+  // Some rows of float32 whose columns lie side by side, into all of their float32 panels, which begin at these rows: every
+  // line of a matrix is read once, one after the other. Null: panels are packed one by one.
+  void (*pack_rows)(const MatmulPack &pack) = nullptr;
   void (*block)(const MatmulTask &task);
   // The same sums, b read once where it lies: for up to most_few_rows rows. Null: there are none.
   void (*few_rows)(const MatmulTask &task) = nullptr;

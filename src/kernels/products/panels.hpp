@@ -173,15 +173,27 @@ inline void pack_columns(const MatmulPack &pack) {
   }
 }
 
-inline void pack_floats(const MatmulPack &pack) {
-  if (pack.b_row_stride == 1 && pack.b_column_stride != 1) return pack_columns(pack);
+// Rows whose columns lie side by side, into as many panels as they fill.
+inline void pack_float_rows(const MatmulPack &pack) {
   for (int64_t k = 0; k < pack.depth; ++k) {
     const float *from = static_cast<const float *>(pack.b) + k * pack.b_row_stride;
     float *to = pack.out + k * panel_columns;
-    if (pack.b_column_stride == 1 && pack.columns == panel_columns) {
-      unroll<block_vectors>([&](auto v) FOVEA_INLINE_BODY { store(to + v * lanes, load(from + v * lanes)); });
-      continue;
+    int64_t c = 0;
+    for (; c + panel_columns <= pack.columns; c += panel_columns, to += pack.panel_stride) {
+      unroll<block_vectors>([&](auto v) FOVEA_INLINE_BODY { store(to + v * lanes, load(from + c + v * lanes)); });
     }
+    for (int64_t end = c + panel_columns; pack.columns % panel_columns != 0 && c < end; ++c) {
+      *to++ = c < pack.columns ? from[c] : 0.0f;
+    }
+  }
+}
+
+inline void pack_floats(const MatmulPack &pack) {
+  if (pack.b_column_stride == 1) return pack_float_rows(pack);
+  if (pack.b_row_stride == 1) return pack_columns(pack);
+  for (int64_t k = 0; k < pack.depth; ++k) {
+    const float *from = static_cast<const float *>(pack.b) + k * pack.b_row_stride;
+    float *to = pack.out + k * panel_columns;
     for (int64_t c = 0; c < panel_columns; ++c) to[c] = c < pack.columns ? from[c * pack.b_column_stride] : 0.0f;
   }
 }

@@ -24,6 +24,35 @@ double packing_cycles(const MatmulKernels &kernels, const ProductMatrix &matrix)
          static_cast<double>(matrix.count);
 }
 
+// So many rows of a matrix a task packs, into all panels; 0: a task packs one panel.
+int64_t rows_per_pack(const MatmulKernels &kernels, const ProductMatrix &matrix) {
+  constexpr int64_t task_floats = int64_t{1} << 15, least_rows = 16;
+  if (kernels.pack_rows == nullptr || matrix.dtype != Dtype::f32 || matrix.panel_dtype() != Dtype::f32 ||
+      matrix.column_stride != 1) {
+    return 0;
+  }
+  return std::max(task_floats / std::max<int64_t>(matrix.columns, 1), least_rows);
+}
+
+int64_t pack_tasks(const MatmulKernels &kernels, const ProductMatrix &matrix) {
+  const int64_t rows = rows_per_pack(kernels, matrix);
+  return matrix.count * (rows == 0 ? ceil_div(matrix.columns, kernels.panel_columns) : ceil_div(matrix.depth, rows));
+}
+
+void pack_rows(const MatmulKernels &kernels, const ProductMatrix &matrix, int64_t task, const void *b, float *panels) {
+  const int64_t rows = rows_per_pack(kernels, matrix), tasks_each = ceil_div(matrix.depth, rows);
+  const int64_t first = task % tasks_each * rows, panel_floats = kernels.panel_floats(matrix.depth, Dtype::f32);
+  const int64_t of_matrix = task / tasks_each * ceil_div(matrix.columns, kernels.panel_columns) * panel_floats;
+  const int64_t at = task / tasks_each * matrix.next + first * matrix.depth_stride;
+  kernels.pack_rows({.b = static_cast<const float *>(b) + at,
+                     .b_row_stride = matrix.depth_stride,
+                     .b_column_stride = 1,
+                     .depth = std::min(rows, matrix.depth - first),
+                     .columns = matrix.columns,
+                     .out = panels + of_matrix + kernels.panel_floats(first, Dtype::f32),
+                     .panel_stride = panel_floats});
+}
+
 void pack_panel(const MatmulKernels &kernels, const ProductMatrix &matrix, int64_t panel, const void *b,
                 float *panels) {
   const int64_t panels_each = ceil_div(matrix.columns, kernels.panel_columns);
@@ -37,6 +66,11 @@ void pack_panel(const MatmulKernels &kernels, const ProductMatrix &matrix, int64
                 .depth = matrix.depth,
                 .columns = std::min(kernels.panel_columns, matrix.columns - column),
                 .out = panels + panel * kernels.panel_floats(matrix.depth, matrix.panel_dtype())});
+}
+
+void pack_part(const MatmulKernels &kernels, const ProductMatrix &matrix, int64_t task, const void *b, float *panels) {
+  rows_per_pack(kernels, matrix) == 0 ? pack_panel(kernels, matrix, task, b, panels)
+                                      : pack_rows(kernels, matrix, task, b, panels);
 }
 
 }  // namespace
@@ -163,14 +197,14 @@ void ProductTasks::cut_rows(int workers) {
 }
 
 int64_t ProductTasks::pack_count() const {
-  return data_.matrix == nullptr || product_.matrix.in_place ? 0 : panels_ * product_.matrix.count;
+  return data_.matrix == nullptr || product_.matrix.in_place ? 0 : pack_tasks(*product_.kernels, product_.matrix);
 }
 
 // Rows that one task multiplies as a whole are finished there.
 int64_t ProductTasks::finish_count() const { return chunks_ == 1 || data_.finish.kernels == nullptr ? 0 : row_tasks_; }
 
-void ProductTasks::pack(int64_t panel) const {
-  pack_panel(*product_.kernels, product_.matrix, panel, data_.matrix, data_.panels);
+void ProductTasks::pack(int64_t task) const {
+  pack_part(*product_.kernels, product_.matrix, task, data_.matrix, data_.panels);
 }
 
 void ProductTasks::multiply(int64_t task) const {
@@ -325,9 +359,8 @@ void run_product(const Context &context, const Product &product, const ProductDa
 void pack_panels(const Context &context, const MatmulKernels &kernels, const ProductMatrix &matrix, const void *data,
                  float *panels) {
   if (matrix.columns == 0 || matrix.depth == 0) return;
-  run_tasks(context, workers_for(context, packing_cycles(kernels, matrix)),
-            ceil_div(matrix.columns, kernels.panel_columns) * matrix.count,
-            [&](int, int64_t panel) { pack_panel(kernels, matrix, panel, data, panels); });
+  run_tasks(context, workers_for(context, packing_cycles(kernels, matrix)), pack_tasks(kernels, matrix),
+            [&](int, int64_t task) { pack_part(kernels, matrix, task, data, panels); });
 }
 
 }  // namespace fovea

@@ -142,7 +142,7 @@ class ProductTasks {
   int64_t pack_count() const;
   int64_t multiply_count() const { return row_tasks_ * chunks_; }
   int64_t finish_count() const;
-  void pack(int64_t panel) const;
+  void pack(int64_t task) const;
   void multiply(int64_t task) const;
   void finish(int64_t block) const;
 

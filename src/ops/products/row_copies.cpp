@@ -7,13 +7,19 @@ namespace {
 
 constexpr int64_t slice_words = int64_t{1} << 22;
 constexpr int64_t task_words = int64_t{1} << 15;  // some 10 microseconds
+constexpr int64_t line_floats = 16;
 
 int64_t product_or_most(int64_t a, int64_t b) {
   int64_t result = 0;
   return checked_multiply(a, b, &result) ? result : INT64_MAX;
 }
 
-int64_t row_words(const Product &product) { return product.kernels->copy_words(product.matrix.depth); }
+// Copies do not lie a power of two apart: lines that several rows have in the same place would put each other out of a
+// cache.
+int64_t row_words(const Product &product) {
+  const int64_t words = product.kernels->copy_words(product.matrix.depth);
+  return words % 512 == 0 ? words + 16 : words;
+}
 
 // Rows along an axis that are not one row again and again.
 int64_t different_rows(const RowAxis &axis) { return axis.x_stride == 0 ? 1 : axis.size; }
@@ -28,7 +34,14 @@ bool copies_rows(const Product &product) {
   task.a_column_stride = product.x_column_stride;
   task.rows = rows.size;
   task.depth = product.matrix.depth;
-  return !kernels.reads_in_place(task) && product.rows > kernels.rows_words / row_words(product);
+  return !kernels.reads_in_place(task) && product.rows > kernels.rows_words / kernels.copy_words(product.matrix.depth);
+}
+
+// Whether rows lie side by side as columns of floats, which are turned around some of the depth at a time: every line of
+// theirs is then read once.
+bool turns_columns(const Product &product) {
+  return product.types.x == Dtype::f32 && product.kernels->rows_dtype == Dtype::f32 &&
+         product.axis[product.axes - 1].x_stride == 1;
 }
 
 // Words of the copied rows along all axes but the first.
@@ -93,18 +106,27 @@ RowCopies::RowCopies(const Product &product, const ProductData &data)
   copied_.x_column_stride = 1;
   copied_.x_depth = kernels.copied_depth(product.matrix.depth);
   data_.x = data.copies;
-  rows_per_task_ = std::max<int64_t>(task_words / row_words_, 1);
+  depth_ = product.matrix.depth;
+  if (turns_columns(product)) {
+    rows_per_task_ = different_rows(product.axis[product.axes - 1]);
+    depth_ = std::min(depth_, round_up(std::max<int64_t>(task_words / rows_per_task_, 1), line_floats));
+  } else {
+    rows_per_task_ = std::max<int64_t>(task_words / row_words_, 1);
+  }
+  parts_ = ceil_div(product.matrix.depth, depth_);
 }
 
-int64_t RowCopies::count() const { return ceil_div(rows_, rows_per_task_); }
+int64_t RowCopies::count() const { return rows_ == 0 ? 0 : ceil_div(rows_, rows_per_task_) * parts_; }
 
 void RowCopies::run(int64_t task) const {
   const RowAxis &inner = given_.axis[given_.axes - 1];
   const int64_t run = different_rows(inner);
+  const int64_t first = task % parts_ * depth_;
+  task /= parts_;
   const int64_t end = std::min((task + 1) * rows_per_task_, rows_);
   for (int64_t row = task * rows_per_task_, some = 0; row < end; row += some) {
     some = std::min(end - row, run - row % run);
-    int64_t from = row % run * inner.x_stride;
+    int64_t from = row % run * inner.x_stride + first * given_.x_column_stride;
     int64_t outer = row / run;
     for (int n = given_.axes - 2; n >= 0; --n) {
       const int64_t size = different_rows(given_.axis[n]);
@@ -116,8 +138,9 @@ void RowCopies::run(int64_t task) const {
                                .a_row_stride = inner.x_stride,
                                .a_column_stride = given_.x_column_stride,
                                .rows = some,
-                               .depth = given_.matrix.depth,
-                               .to = static_cast<float *>(data_.copies) + row * row_words_});
+                               .depth = std::min(depth_, given_.matrix.depth - first),
+                               .to = static_cast<float *>(data_.copies) + row * row_words_ + first,
+                               .to_stride = row_words_});
   }
 }
 

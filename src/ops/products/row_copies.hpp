@@ -43,6 +43,7 @@ class RowCopies {
   ProductData data_;
   const void *x_;  // as given
   int64_t rows_ = 0, row_words_ = 0, rows_per_task_ = 1;
+  int64_t depth_ = 0, parts_ = 1;  // of a task: so much of the depth, which so many share
 };
 
 }  // namespace fovea
