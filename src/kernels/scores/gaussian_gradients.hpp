@@ -25,7 +25,7 @@ struct GaussianGradients {
   const Job &job;
   const float *quarters;  // of each row -|q|^2 / 4; not read where all pairs are near
   const float *queries;   // [d][row]
-  float *near;            // [key][row]
+  float *near;            // [key][row]; raw scores until a pair has been told from others
   bool all_near = false;
   uint16_t near_lanes[tile_keys][vectors];  // a bit for each lane that holds a near pair
 
@@ -48,65 +48,109 @@ struct GaussianGradients {
   }
 
  private:
+  // Whether a pair is near is asked again where a key has such pairs, which few keys have. What is stored of the others is
+  // read only where all keys are near.
   FOVEA_INLINE void part(bool *any_near, bool *any_far) {
     const ScoreTile &tile = job.score.tile;
-    Mask some_far = zero() != zero(), some_near = some_far;
+    *any_near = *any_far = false;
     memset(near_lanes, 0, sizeof near_lanes);
     for (int64_t j = 0; j < tile.keys; ++j) {
       const Float of_key = splat(-0.25f * job.score.key_scalar(j));
+      Mask some_far = zero() != zero(), some_near = some_far;
       for (int64_t v = 0; v < tile.vectors; ++v) {
-        float *at = tile.scores + j * tile_rows + v * lanes;
-        float *raw = near + j * tile_rows + v * lanes;
-        const Float grad = load(at);
-        const Mask is_far = load(raw) < (load(quarters + v * lanes) + of_key) * splat(0.25f);
-        const Mask counts = grad != zero();
-        const Mask is_near = counts & ~is_far;  // NaN is near
+        const Mask is_far = pairs_are_far(j, v, of_key), counts = load(gradient_at(j, v)) != zero();
         some_far = some_far | (counts & is_far);
-        some_near = some_near | is_near;
-        near_lanes[j][v] = static_cast<uint16_t>(is_near.mask());
-        store(raw, choose(is_near, grad, zero()));
-        if (near_lanes[j][v] != 0) store(at, choose(is_near, zero(), grad));
+        some_near = some_near | (counts & ~is_far);  // NaN is near
       }
+      const bool has_near = xsimd::any(some_near), has_far = xsimd::any(some_far);
+      *any_near = *any_near || has_near;
+      *any_far = *any_far || has_far;
+      if (has_near) part_key(j, of_key);
+      if (!has_near && !has_far) clear_near(j);
     }
-    *any_near = xsimd::any(some_near);
-    *any_far = xsimd::any(some_far);
+  }
+
+  FOVEA_INLINE Mask pairs_are_far(int64_t j, int64_t v, const Float &of_key) const {
+    return load(near + j * tile_rows + v * lanes) < (load(quarters + v * lanes) + of_key) * splat(0.25f);
+  }
+  FOVEA_INLINE float *gradient_at(int64_t j, int64_t v) const {
+    return job.score.tile.scores + j * tile_rows + v * lanes;
+  }
+
+  FOVEA_NOINLINE void part_key(int64_t j, const Float &of_key) {
+    for (int64_t v = 0; v < job.score.tile.vectors; ++v) {
+      const Float grad = load(gradient_at(j, v));
+      const Mask is_near = (grad != zero()) & ~pairs_are_far(j, v, of_key);
+      near_lanes[j][v] = static_cast<uint16_t>(is_near.mask());
+      store(near + j * tile_rows + v * lanes, choose(is_near, grad, zero()));
+      if (near_lanes[j][v] != 0) store(gradient_at(j, v), choose(is_near, zero(), grad));
+    }
+  }
+
+  FOVEA_INLINE void clear_near(int64_t j) const {
+    for (int64_t v = 0; v < job.score.tile.vectors; ++v) store(near + j * tile_rows + v * lanes, zero());
   }
 
   // (sum of ds) q and (sum of ds) k, of far pairs.
   FOVEA_INLINE void subtract_sums() const {
     const ScoreTile &tile = job.score.tile;
-    const int64_t dim = job.score.problem.sizes.compared_dim;
-    for (int64_t v = 0; job.query_sums != nullptr && v < tile.vectors; ++v) {
-      Block<1, 1> sum;
-      const int64_t start = tile.key % value_chain;  // chains are those of all keys
-      sum_in_chains(sum, start, start + tile.keys, value_chain, [&](int64_t at, int64_t count) FOVEA_INLINE_BODY {
-        for (int64_t j = at - start; j < at - start + count; ++j) {
-          sum.at[0] = sum.at[0] + load(tile.scores + j * tile_rows + v * lanes);
-        }
+    int64_t v = 0;
+    for (; job.query_sums != nullptr && v + 4 <= tile.vectors; v += 4) subtract_from_queries<4>(v);
+    for (; job.query_sums != nullptr && v < tile.vectors; ++v) subtract_from_queries<1>(v);
+    int64_t j = 0;
+    for (; job.key_sums != nullptr && j + 4 <= tile.keys; j += 4) subtract_from_keys<4>(j);
+    for (; job.key_sums != nullptr && j < tile.keys; ++j) subtract_from_keys<1>(j);
+  }
+
+  template <int registers>
+  FOVEA_INLINE void subtract_from_queries(int64_t v) const {
+    const ScoreTile &tile = job.score.tile;
+    Block<1, registers> sum;
+    const float *grads = gradient_at(0, v);
+    const int64_t start = tile.key % value_chain;  // chains are those of all keys
+    sum_in_chains(sum, start, start + tile.keys, value_chain, [&](int64_t, int64_t count) FOVEA_INLINE_BODY {
+      for (const float *end = grads + count * tile_rows; grads < end; grads += tile_rows) {
+        unroll<registers>([&](auto i) FOVEA_INLINE_BODY { sum.at[i] = sum.at[i] + load(grads + i * lanes); });
+      }
+    });
+    const float *query = queries + v * lanes;
+    float *to = job.query_sums + v * lanes;
+    for (int64_t d = 0; d < job.score.problem.sizes.compared_dim; ++d, query += tile_rows, to += tile_rows) {
+      unroll<registers>([&](auto i) FOVEA_INLINE_BODY {
+        store(to + i * lanes, xsimd::fnma(load(query + i * lanes), sum.at[i], load(to + i * lanes)));
       });
-      for (int64_t d = 0; d < dim; ++d) {
-        float *to = job.query_sums + d * tile_rows + v * lanes;
-        store(to, xsimd::fnma(load(queries + d * tile_rows + v * lanes), sum.at[0], load(to)));
-      }
-    }
-    for (int64_t j = 0; job.key_sums != nullptr && j < tile.keys; ++j) {
-      const Float sum = splat(sum_of_rows(j));
-      const float *key = job.score.keys.row(j);
-      float *to = job.key_sums + j * job.stride;
-      for (int64_t d = 0; d < dim; d += lanes) {
-        store(to + d, xsimd::fnma(load_partial(key + d, min_of(lanes, dim - d)), sum, load(to + d)));
-      }
     }
   }
 
-  FOVEA_INLINE float sum_of_rows(int64_t j) const {
+  template <int keys>
+  FOVEA_INLINE void subtract_from_keys(int64_t j) const {
+    const int64_t dim = job.score.problem.sizes.compared_dim;
+    Float sum[keys];
+    sum_rows(j, sum);
+    unroll<keys>([&](auto i) FOVEA_INLINE_BODY {
+      const float *key = job.score.keys.row(j + i);
+      float *to = job.key_sums + (j + i) * job.stride;
+      int64_t d = 0;
+      for (; d + lanes <= dim; d += lanes) store(to + d, xsimd::fnma(load(key + d), sum[i], load(to + d)));
+      if (d < dim) store(to + d, xsimd::fnma(load_partial(key + d, dim - d), sum[i], load(to + d)));
+    });
+  }
+
+  // Of each key the sum over rows, in all lanes.
+  template <int keys>
+  FOVEA_INLINE void sum_rows(int64_t j, Float (&sum)[keys]) const {
     const int64_t count = job.score.table.count;
-    Float sum = zero();
-    for (int64_t r = 0; r < count; r += lanes) {
-      const Float grad = load(job.score.tile.scores + j * tile_rows + r);
-      sum = sum + choose(lanes_below(count - r), grad, zero());
+    const float *grads = gradient_at(j, 0);
+    unroll<keys>([&](auto i) FOVEA_INLINE_BODY { sum[i] = zero(); });
+    int64_t r = 0;
+    for (; r + lanes <= count; r += lanes) {
+      unroll<keys>([&](auto i) FOVEA_INLINE_BODY { sum[i] = sum[i] + load(grads + i * tile_rows + r); });
     }
-    return horizontal_sum(sum);
+    const Mask there = lanes_below(count - r);
+    unroll<keys>([&](auto i) FOVEA_INLINE_BODY {
+      if (r < count) sum[i] = sum[i] + choose(there, load(grads + i * tile_rows + r), zero());
+      sum[i] = splat(horizontal_sum(sum[i]));
+    });
   }
 
   struct KeyList {
@@ -163,6 +207,9 @@ struct GaussianGradients {
       int64_t pairs = all_near ? block * tile_rows : 0;
       for (int64_t i = j; !all_near && i < j + some; ++i) pairs += near_rows(i);
       if (some == block && 2 * pairs >= block * job.score.table.count) {
+        for (int64_t i = j; !all_near && i < j + some; ++i) {
+          if (near_rows(i) == 0) clear_near(i);
+        }
         add_to_block(j);
       } else {
         for (int64_t i = j; pairs > 0 && i < j + some; ++i) add_to_key(i);
