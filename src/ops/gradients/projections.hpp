@@ -3,7 +3,7 @@
 //
 //   dx = W^T dy        dW = sum over rows of dy x^T        of additive scores' hidden units also db = sum over rows of dy
 //
-// All of these are products of matrices; the sums over rows are long, and taken in short chains (kernels/products).
+// All of these are products of matrices; the sums over rows are long, and taken in chains.
 #pragma once
 
 #include "ops/gradients/call.hpp"
