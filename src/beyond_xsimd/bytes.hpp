@@ -3,6 +3,7 @@
 //
 //   load_bytes(from), load_first_bytes(from, count)    a register's worth, or the first of one and then zeros
 //   store_first_bytes(to, floats, count)               floats within [-127, 127], rounded to nearest, ties to even
+//   store_four_as_bytes(to, floats)                    so four registers
 //   load_fours(from, low, high)                        a register's worth of bytes: their low four bits, and their high ones
 //   store_fours(to, low, high)                         floats within [0, 15], rounded to nearest, ties to even
 #pragma once
@@ -27,6 +28,9 @@ FOVEA_BYTES void store_first_bytes(int8_t *to, Floats floats, int64_t count) {
   const __m128i bytes = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(floats));
   if (count == 16) return _mm_storeu_si128(reinterpret_cast<__m128i *>(to), bytes);
   _mm_mask_storeu_epi8(to, first_halves(count), bytes);
+}
+FOVEA_BYTES void store_four_as_bytes(int8_t *to, const Floats *floats) {
+  for (int i = 0; i < 4; ++i) store_first_bytes(to + 16 * i, floats[i], 16);
 }
 FOVEA_BYTES void load_fours(const uint8_t *from, Floats *low, Floats *high) {
   const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from)));
@@ -55,6 +59,13 @@ FOVEA_BYTES void store_first_bytes(int8_t *to, Floats floats, int64_t count) {
   _mm_storel_epi64(reinterpret_cast<__m128i *>(buffer), _mm_packs_epi16(halves, halves));
   memcpy(to, buffer, static_cast<size_t>(count));
 }
+FOVEA_BYTES void store_four_as_bytes(int8_t *to, const Floats *floats) {
+  const __m256i first = _mm256_packs_epi32(_mm256_cvtps_epi32(floats[0]), _mm256_cvtps_epi32(floats[1]));
+  const __m256i last = _mm256_packs_epi32(_mm256_cvtps_epi32(floats[2]), _mm256_cvtps_epi32(floats[3]));
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);  // packing stays within halves of registers
+  const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(first, last), order);
+  _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), bytes);
+}
 FOVEA_BYTES void load_fours(const uint8_t *from, Floats *low, Floats *high) {
   const __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(from)));
   *low = _mm256_cvtepi32_ps(_mm256_and_si256(bytes, _mm256_set1_epi32(15)));
@@ -79,6 +90,12 @@ FOVEA_BYTES void store_first_bytes(int8_t *to, Floats floats, int64_t count) {
   int8_t buffer[8];
   vst1_s8(buffer, vqmovn_s16(vcombine_s16(halves, halves)));
   memcpy(to, buffer, static_cast<size_t>(count));
+}
+FOVEA_BYTES void store_four_as_bytes(int8_t *to, const Floats *floats) {
+  int16x4_t halves[4];
+  for (int i = 0; i < 4; ++i) halves[i] = vqmovn_s32(vcvtnq_s32_f32(floats[i]));
+  const int8x8_t first = vqmovn_s16(vcombine_s16(halves[0], halves[1]));
+  vst1q_s8(to, vcombine_s8(first, vqmovn_s16(vcombine_s16(halves[2], halves[3]))));
 }
 FOVEA_BYTES void load_fours(const uint8_t *from, Floats *low, Floats *high) {
   uint8_t buffer[8] = {};
@@ -109,6 +126,11 @@ FOVEA_BYTES void store_first_bytes(int8_t *to, Floats floats, int64_t count) {
   const __m128i halves = _mm_packs_epi32(numbers, numbers);
   const int32_t buffer = _mm_cvtsi128_si32(_mm_packs_epi16(halves, halves));
   memcpy(to, &buffer, static_cast<size_t>(count));
+}
+FOVEA_BYTES void store_four_as_bytes(int8_t *to, const Floats *floats) {
+  const __m128i first = _mm_packs_epi32(_mm_cvtps_epi32(floats[0]), _mm_cvtps_epi32(floats[1]));
+  const __m128i last = _mm_packs_epi32(_mm_cvtps_epi32(floats[2]), _mm_cvtps_epi32(floats[3]));
+  _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm_packs_epi16(first, last));
 }
 FOVEA_BYTES void load_fours(const uint8_t *from, Floats *low, Floats *high) {
   int32_t buffer;

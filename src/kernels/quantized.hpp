@@ -17,16 +17,15 @@ class Largest {
     if (i < count) meet(load_partial(x + i, count - i));
   }
   FOVEA_INLINE float magnitude() const {
-    return xsimd::any(xsimd::isnan(check_)) ? __builtin_nanf("") : horizontal_max(largest_);
+    constexpr int32_t infinity = 0x7f800000;
+    return xsimd::any(largest_ >= Int(infinity)) ? __builtin_nanf("") : horizontal_max(float_of(largest_));
   }
 
  private:
-  FOVEA_INLINE void meet(const Float &x) {
-    largest_ = larger(largest_, xsimd::abs(x));
-    check_ = multiply_add(x, zero(), check_);
-  }
+  // As numbers without their signs floats have the order of integers, infinity and then NaN above all others.
+  FOVEA_INLINE void meet(const Float &x) { largest_ = xsimd::max(largest_, bits_of(xsimd::abs(x))); }
 
-  Float largest_ = zero(), check_ = zero();
+  Int largest_ = Int(0);
 };
 
 // x * inverse, rounded to nearest, ties to even, within [-127, 127]; 0 where inverse is.
@@ -40,6 +39,11 @@ FOVEA_INLINE void quantize_group(const X *x, float inverse, int64_t count, int8_
     return at_most(at_least(value * splat(inverse), -127.0f), 127.0f).data;
   };
   int64_t d = 0;
+  for (; d + 4 * lanes <= count; d += 4 * lanes) {
+    decltype(Float::data) four[4];
+    unroll<4>([&](auto i) FOVEA_INLINE_BODY { four[i] = quantized(load(x + d + i * lanes)); });
+    store_four_as_bytes(numbers + d, four);
+  }
   for (; d + lanes <= count; d += lanes) store_first_bytes(numbers + d, quantized(load(x + d)), lanes);
   if (d < count) store_first_bytes(numbers + d, quantized(load_partial(x + d, count - d)), count - d);
 }
