@@ -8,8 +8,8 @@ TOLERANCES = {"f32": 1e-4, "bf16": 8e-2, "f16": 1e-2}
 BACKWARD = ("backward", "backward_additive", "backward_gaussian", "backward_bilinear")
 # What is measured against peers; the other operations have none, or are part of these.
 OPERATIONS = ("sdpa", "additive", "additive_padded", "additive_step", "concat", "gaussian", "bilinear",
-              "kernel_regression", "masked_softmax", "matmul", "matmul_packed", "linear", "multi_head", "exp", "tanh",
-              "layer_norm", *BACKWARD)
+              "kernel_regression", "masked_softmax", "matmul", "matmul_packed", "linear", "multi_head", "multi_head_training",
+              "exp", "tanh", "layer_norm", *BACKWARD)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -146,6 +146,17 @@ def multi_head_inputs(case):
     return given
 
 
+def training_inputs(case):
+    """Of a step of training a layer of multi-head self-attention."""
+    source, hidden = Source(case), case.hidden
+    return {"x": source.normals("x", case.batch, case.length, hidden),
+            "in_weight": source.normals("in_weight", 3 * hidden, hidden, scale=hidden**-0.5),
+            "out_weight": source.normals("out_weight", hidden, hidden, scale=hidden**-0.5),
+            "in_bias": source.normals("in_bias", 3 * hidden),
+            "out_bias": source.normals("out_bias", hidden),
+            "grad_out": source.normals("grad_out", case.batch, case.length, hidden)}
+
+
 def linear_inputs(case):
     source = Source(case)
     given = {"a": source.normals("a", case.m, case.k), "b": source.normals("b", case.k, case.n, scale=case.k**-0.5)}
@@ -183,14 +194,21 @@ def regression_inputs(case):
 SCORES = ("additive", "additive_padded", "additive_step", "additive_tile", "concat", "gaussian", "bilinear")
 MAKERS = {"sdpa": sdpa_inputs, **dict.fromkeys(BACKWARD, backward_inputs), **dict.fromkeys(SCORES, score_inputs),
           "kernel_regression": regression_inputs,
-          "masked_softmax": softmax_inputs, "multi_head": multi_head_inputs, "exp": elementwise_inputs,
-          "tanh": elementwise_inputs, "layer_norm": layer_norm_inputs,
+          "masked_softmax": softmax_inputs, "multi_head": multi_head_inputs,
+          "multi_head_training": training_inputs,
+          "exp": elementwise_inputs, "tanh": elementwise_inputs, "layer_norm": layer_norm_inputs,
           **dict.fromkeys(("matmul", "matmul_packed", "linear"), linear_inputs)}
 
 
 def make(case):
     """{name: float32 array}."""
     return MAKERS[case.operation](case)
+
+
+def training_parts(case):
+    """{name: rows} of what a training step gives, one after the other: out, then gradients. All rows have `hidden` numbers."""
+    rows, hidden = case.batch * case.length, case.hidden
+    return {"out": rows, "x": rows, "in_weight": 3 * hidden, "out_weight": hidden, "in_bias": 3, "out_bias": 1}
 
 
 def output_shape(case):
@@ -206,6 +224,8 @@ def output_shape(case):
         return (case.batch, case.query_len, case.key_len)
     if case.operation == "multi_head":
         return (case.batch, case.query_len, case.hidden)
+    if case.operation == "multi_head_training":
+        return (sum(training_parts(case).values()), case.hidden)
     if case.operation in ("exp", "tanh"):
         return (1, case.count)
     if case.operation == "layer_norm":
@@ -213,13 +233,27 @@ def output_shape(case):
     return (case.m, case.n)
 
 
-def sampled_rows(case):
-    """Which rows of the output, all axes but the last as one, are compared: the first, the last, and some between."""
-    count = int(np.prod(output_shape(case)[:-1]))
+def compared_parts(case):
+    """How many rows of the output each part has whose rows are of one magnitude: parts are compared by themselves."""
+    if case.operation == "multi_head_training":
+        *parts, in_bias, out_bias = training_parts(case).values()
+        return [*parts, in_bias + out_bias]  # keys' biases change nothing: their gradient is 0, and what rounding leaves
+    return [int(np.prod(output_shape(case)[:-1]))]
+
+
+def sampled_of(count):
+    """Of so many rows the first, the last, and some between."""
     if count <= SAMPLED:
         return np.arange(count)
     picked = np.random.default_rng(1).choice(count, SAMPLED - 2, replace=False)
     return np.unique(np.concatenate([[0, count - 1], picked]))
+
+
+def sampled_rows(case):
+    """Which rows of the output, all axes but the last as one, are compared: some of each part."""
+    counts = compared_parts(case)
+    firsts = np.cumsum([0, *counts[:-1]])
+    return np.concatenate([first + sampled_of(count) for first, count in zip(firsts, counts)])
 
 
 def allowed_keys(case):

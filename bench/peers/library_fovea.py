@@ -4,6 +4,7 @@ import ctypes
 import numpy as np
 
 import fovea_abi
+import fovea_training
 import inputs
 from array_library import ArrayLibrary
 from case import BACKWARD
@@ -96,6 +97,22 @@ class Calls:
         self._handles.append((getattr(self._library.calls, destroy), handle))
         return handle
 
+    def make_plan(self, name, *arguments):
+        return self.make(name, self._context, *self._pointers(arguments))
+
+    def destroy(self, name, handle):
+        """Of what a run has made."""
+        getattr(self._library.calls, name)(handle)
+
+    def struct(self, name, **members):
+        made = Struct(self._library, name)
+        for member, value in members.items():
+            made.set(member, value)
+        return made
+
+    def number(self, name):
+        return self._library.constants[name]
+
     def tensor(self, array, dtype=None):
         names = {np.int32: "FOVEA_I32", np.int64: "FOVEA_I64", np.bool_: "FOVEA_BOOL"}
         number = self._library.constants.get(names.get(array.dtype.type)) or self._library.dtype(dtype or "f32")
@@ -116,12 +133,15 @@ class Calls:
         array = inputs.aligned_copy(inputs.stored_as(np.zeros(inputs.output_shape(case), np.float32), case.dtype))
         return array, self.tensor(array, case.dtype)
 
+    @staticmethod
+    def _pointers(arguments):
+        return [argument.pointer if isinstance(argument, Struct)
+                else ctypes.byref(argument) if isinstance(argument, ctypes.Structure) else argument
+                for argument in arguments]
+
     def call(self, name, out, *arguments):
         """A run that calls a function as it is; `arguments` are kept."""
-        function, check = getattr(self._library.calls, name), self._library.check
-        pointers = [argument.pointer if isinstance(argument, Struct)
-                    else ctypes.byref(argument) if isinstance(argument, ctypes.Structure) else argument
-                    for argument in arguments]
+        function, check, pointers = getattr(self._library.calls, name), self._library.check, self._pointers(arguments)
         context = self._context
 
         def run(kept=(self, arguments)):
@@ -366,7 +386,9 @@ class Calls:
         return self.call("fovea_" + case.operation, out, self.tensor(array, case.dtype), self.tensor(out, case.dtype))
 
 
+# What makes a run; or several of them, by the names of their ways.
 OPERATIONS = {"sdpa": Calls.sdpa, **dict.fromkeys(inputs.SCORES, Calls.scored), "multi_head": Calls.multi_head,
+              "multi_head_training": {"the layer's calls": fovea_training.by_layer, "its parts' calls": fovea_training.by_parts},
               **dict.fromkeys(BACKWARD, Calls.backward),
               "kernel_regression": Calls.kernel_regression, "masked_softmax": Calls.masked_softmax,
               "layer_norm": Calls.layer_norm, "exp": Calls.elementwise, "tanh": Calls.elementwise,
@@ -383,7 +405,7 @@ class Fovea(ArrayLibrary):
         self.types = [name for name in DTYPES if DTYPES[name] in self._library.constants]
 
     def ways(self, case):
-        """The default context's instruction set, and whatever else has to be asked for by name."""
+        """On the default context's instruction set, and on whatever else has to be asked for by name."""
         if case.operation not in OPERATIONS:
             raise Unsupported("not compared")
         threads = 1 if case.operation in ("exp", "tanh") else self._threads
@@ -393,8 +415,12 @@ class Fovea(ArrayLibrary):
         while name := self._library.calls.fovea_isa_available(index):
             names = names[:1] if name.decode() == default else [*names, name.decode()]
             index += 1
-        make = OPERATIONS[case.operation]
-        return {isa: lambda isa=isa: make(Calls(self._library, threads, isa.encode()), case) for isa in names}
+        makers = OPERATIONS[case.operation]
+        if not isinstance(makers, dict):
+            makers = {"": makers}
+        return {", ".join(filter(None, (isa, way))):
+                lambda isa=isa, make=make: make(Calls(self._library, threads, isa.encode()), case)
+                for isa in names for way, make in makers.items()}
 
     def output(self, result, case):
         return inputs.as_float(result).reshape(inputs.output_shape(case))

@@ -6,6 +6,7 @@ import inputs
 import torch_attention
 import torch_backward
 import torch_scores
+import torch_training
 from array_library import ArrayLibrary
 from case import BACKWARD
 from worker import Unsupported
@@ -188,7 +189,8 @@ def multi_head_ways(case, given):
 WAYS = {"sdpa": torch_attention.ways, **dict.fromkeys(BACKWARD, torch_backward.ways), **dict.fromkeys(inputs.SCORES, torch_scores.ways),
         "kernel_regression": torch_scores.regression_ways, "masked_softmax": masked_softmax_ways,
         "matmul": matmul_ways, "matmul_packed": matmul_ways, "linear": linear_ways, "layer_norm": layer_norm_ways,
-        "multi_head": multi_head_ways, "exp": elementwise_ways, "tanh": elementwise_ways}
+        "multi_head": multi_head_ways, "multi_head_training": torch_training.ways,
+        "exp": elementwise_ways, "tanh": elementwise_ways}
 
 
 class Torch(ArrayLibrary):
@@ -206,6 +208,8 @@ class Torch(ArrayLibrary):
         return WAYS[case.operation](case, tensors(case))
 
     def output(self, result, case):
+        if isinstance(result, tuple):  # parts of the output
+            result = torch.cat([part.reshape(-1, case.hidden) for part in result])
         return result.float().reshape(inputs.output_shape(case)).numpy()
 
     def free(self):

@@ -149,6 +149,35 @@ def multi_head(case, given):
     return np.array(rows)
 
 
+def head_and_back(query, key, value, grad_out, scale):
+    """What a head gives, and the gradients of its three inputs."""
+    weights = softmax(scale * (query @ key.T))
+    reaching = grad_out @ value.T
+    grad_scores = scale * weights * (reaching - (weights * reaching).sum(-1, keepdims=True))
+    return weights @ value, (grad_scores @ key, grad_scores.T @ query, weights.T @ grad_out)
+
+
+def multi_head_training(case, given):
+    """Here all rows are computed: the gradient of a weight is a sum over them."""
+    wide = {name: array.astype(np.float64) for name, array in given.items()}
+    x, grad_out = (wide[name].reshape(-1, case.hidden) for name in ("x", "grad_out"))
+    shape = case.batch, case.length, -1, case.heads, case.hidden // case.heads  # [B,L,parts,H,D]
+    projected = (x @ wide["in_weight"].T + wide["in_bias"]).reshape(shape)
+    grad_heads = (grad_out @ wide["out_weight"]).reshape(shape)[:, :, 0]
+    heads, grad_projected = np.empty_like(grad_heads), np.empty_like(projected)
+    for b, h in np.ndindex(case.batch, case.heads):
+        parts = (projected[b, :, part, h] for part in range(3))
+        heads[b, :, h], back = head_and_back(*parts, grad_heads[b, :, h], shape[-1] ** -0.5)
+        for part in range(3):
+            grad_projected[b, :, part, h] = back[part]
+    heads, grad_projected = heads.reshape(x.shape), grad_projected.reshape(len(x), -1)
+    given_back = {"out": heads @ wide["out_weight"].T + wide["out_bias"], "x": grad_projected @ wide["in_weight"],
+                  "in_weight": grad_projected.T @ x, "out_weight": grad_out.T @ heads,
+                  "in_bias": grad_projected.sum(0), "out_bias": grad_out.sum(0)}
+    rows = [given_back[name].reshape(-1, case.hidden) for name in inputs.training_parts(case)]
+    return np.concatenate(rows)[inputs.sampled_rows(case)]
+
+
 def erf(x):
     import math
 
@@ -184,8 +213,9 @@ def elementwise(case, given):
 
 
 FORMULAS = {"sdpa": sdpa, **dict.fromkeys(inputs.BACKWARD, backward), **dict.fromkeys(inputs.SCORES, scores), "kernel_regression": regression,
-            "masked_softmax": masked_softmax, "multi_head": multi_head, "layer_norm": layer_norm, "exp": elementwise,
-            "tanh": elementwise, **dict.fromkeys(("matmul", "matmul_packed", "linear"), linear)}
+            "masked_softmax": masked_softmax, "multi_head": multi_head, "multi_head_training": multi_head_training,
+            "layer_norm": layer_norm, "exp": elementwise, "tanh": elementwise,
+            **dict.fromkeys(("matmul", "matmul_packed", "linear"), linear)}
 
 
 def error_of(out, expected):
@@ -199,6 +229,12 @@ def error_of(out, expected):
     return float((np.abs(out - expected).max(-1) / np.maximum(largest, largest.mean())).max())
 
 
+def error_of_parts(case, out, expected):
+    """The largest of the parts' errors."""
+    ends = np.cumsum([len(inputs.sampled_of(count)) for count in inputs.compared_parts(case)])[:-1]
+    return max(map(error_of, np.split(out, ends), np.split(expected, ends)))
+
+
 class Checker:
     """Compares what libraries wrote with the reference of the case at hand."""
 
@@ -209,4 +245,4 @@ class Checker:
         if self._key != case.name:
             self._expected = FORMULAS[case.operation](case, inputs.make(case))
             self._key = case.name
-        return error_of(np.load(path).astype(np.float64), self._expected)
+        return error_of_parts(case, np.load(path).astype(np.float64), self._expected)

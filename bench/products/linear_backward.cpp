@@ -1,10 +1,12 @@
 // Benchmarks of the backward passes of layers, linear_backward/f32/<M>x<N>x<K>_<activation>/... of x, weight and bias,
-// and multi_head_backward/f32/<shape>/... of inputs, weights and biases of self-attention.
+// and multi_head_backward/f32/<shape>/... of inputs, weights and biases of self-attention. multi_head_training/... is a
+// whole step: the forward call with weights that are packed for it, and then that backward call.
 //
 // What bounds them: arithmetic. A linear layer's two products, and with an activation the forward pass's once more: 4
 // or 6 M N K flops at the multiply-add peak. Both new products turn one operand around: dx = h W of a weight [N,K] does
 // not, dW = h^T x has long sums over rows. Multi-head attention's is computed again (all of the forward pass but the
-// last projection), and goes back: twice the flops of each projection, and 5 / 2 of attention's.
+// last projection), and goes back: twice the flops of each projection, and 5 / 2 of attention's. A step needs the forward
+// pass once: that the backward call makes it again is not in its bound.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
@@ -53,21 +55,25 @@ struct LayerData {
 struct MultiHeadShape {
   const char *name;
   int64_t batch, length, hidden, heads;
+  bool training = false;  // the forward call, too
 
   double flops() const {
     const double rows = static_cast<double>(batch * length), width = static_cast<double>(hidden);
     const double projection = 2.0 * rows * width * width;
     const double attention = 4.0 * rows * static_cast<double>(length) * width;
-    return projection * (3 + 2 * 4) + attention * (1 + 2.5);
+    return projection * ((training ? 4 : 3) + 2 * 4) + attention * (1 + 2.5);
   }
 };
 
-constexpr MultiHeadShape multi_head_shapes[] = {{"b8_l128_768_12", 8, 128, 768, 12},
-                                                {"b1_l512_768_12", 1, 512, 768, 12}};
+constexpr MultiHeadShape multi_head_shapes[] = {
+    {"b8_l128_768_12", 8, 128, 768, 12},         {"b1_l512_768_12", 1, 512, 768, 12},
+    {"b8_l128_768_12", 8, 128, 768, 12, true},   {"b4_l512_768_12", 4, 512, 768, 12, true},
+    {"b1_l2048_768_12", 1, 2048, 768, 12, true},
+};
 
 struct MultiHeadData {
   const MultiHeadShape &s;
-  Buffer x, in_weight, out_weight, in_bias, out_bias, grad_out;
+  Buffer x, in_weight, out_weight, in_bias, out_bias, out, grad_out;
   Buffer grad_x, grad_in, grad_out_weight, grad_in_bias, grad_out_bias;
 
   explicit MultiHeadData(const MultiHeadShape &shape)
@@ -77,6 +83,7 @@ struct MultiHeadData {
         out_weight(scaled(s.hidden)),
         in_bias(normals(3 * s.hidden)),
         out_bias(normals(s.hidden)),
+        out(zeros(s.training ? rows() : 0)),
         grad_out(normals(rows())),
         grad_x(zeros(rows())),
         grad_in(zeros(3 * s.hidden * s.hidden)),
@@ -113,6 +120,10 @@ struct MultiHeadData {
     parameters.out_weight = &given[2];
     parameters.in_bias = &given[3];
     parameters.out_bias = &given[4];
+    if (s.training) {
+      const fovea_tensor out_view = rows_of(out);
+      check(fovea_multi_head_attention_once(context, &parameters, &given[0], nullptr, nullptr, &out_view, nullptr));
+    }
     fovea_mha_gradients gradients{};
     gradients.struct_size = sizeof gradients;
     gradients.out = &given[5];
@@ -154,7 +165,7 @@ void add_layer_gradients(Cases *list) {
                      .prepare = [&shape](const Variant &variant) { return prepare<LayerData>(shape, variant); }});
   }
   for (const MultiHeadShape &shape : multi_head_shapes) {
-    list->push_back({.operation = "multi_head_backward",
+    list->push_back({.operation = shape.training ? "multi_head_training" : "multi_head_backward",
                      .model = shape.name,
                      .bound = Bound::flops,
                      .work = {.flops = shape.flops()},

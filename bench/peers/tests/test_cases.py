@@ -33,9 +33,9 @@ SMALL = ("sdpa/f32/small", "sdpa/f32/small_one_shot", "sdpa/f32/bert_batch", "sd
          "concat/f32/nmt", "gaussian/f32/bert_base", "bilinear/f32/bert_base", "kernel_regression/f32/4096x4096x8",
          "masked_softmax/f32/64x128x128_per_query", "matmul/f32/1x768x768", "matmul_packed/f32/1x384x384",
          "linear/f32/1x3072x768_gelu", "multi_head/f32/tiny_b2_l4_100_5", "multi_head/f32/gpt2_step_1000",
-         "multi_head/f32/llama1b_step_1000", "exp/f32/4096", "tanh/f32/4096", "layer_norm/f32/512x384_residual",
-         "backward/f32/bert_batch", "backward_additive/f32/seq2seq_step", "backward_gaussian/f32/bert_base",
-         "backward_bilinear/f32/bert_base")
+         "multi_head/f32/llama1b_step_1000", "multi_head_training/f32/b8_l128_768_12", "exp/f32/4096", "tanh/f32/4096",
+         "layer_norm/f32/512x384_residual", "backward/f32/bert_batch", "backward_additive/f32/seq2seq_step",
+         "backward_gaussian/f32/bert_base", "backward_bilinear/f32/bert_base")
 
 
 def listed():
@@ -52,13 +52,12 @@ class Outputs(unittest.TestCase):
     def test_fovea_gives_what_the_reference_says(self):
         known, fovea, checker = listed(), library_fovea.make(LIBRARY, HEADERS, 2), reference.Checker()
         with tempfile.TemporaryDirectory() as folder:
-            for name in SMALL:
-                with self.subTest(name):
-                    case = known[name]
-                    path = f"{folder}/out.npy"
-                    make = next(iter(fovea.ways(case).values()))
-                    fovea.write(make()(), case, path)
-                    self.assertLess(checker.error(case, path), case.tolerance)
+            path = f"{folder}/out.npy"
+            for case in map(known.get, SMALL):
+                for way, make in fovea.ways(case).items():
+                    with self.subTest(case.name, way=way):
+                        fovea.write(make()(), case, path)
+                        self.assertLess(checker.error(case, path), case.tolerance)
 
     def test_a_type_that_fovea_lacks_is_told(self):
         fovea = library_fovea.make(LIBRARY, HEADERS, 1)
@@ -77,6 +76,45 @@ class Comparisons(unittest.TestCase):
         expected = np.array([[100.0], [1e-9]])
         self.assertLess(reference.error_of(np.array([[100.0], [2e-9]]), expected), 1e-9)
         self.assertAlmostEqual(reference.error_of(np.array([[100.0], [5.0]]), expected), 0.1)
+
+    def test_each_part_of_a_training_step_is_compared_by_itself(self):
+        """A bias' gradient is thousands of times that of an input: what would be wrong with the small ones must be seen."""
+        case = cases.Case("multi_head_training", "small", "f32", "flops", 0, 0, 0,
+                          {"batch": 2, "length": 40, "hidden": 8, "heads": 2})
+        expected = np.ones(inputs.output_shape(case))
+        last = 0
+        for size, rows in enumerate(inputs.training_parts(case).values()):
+            expected[last : last + rows] *= 10.0 ** size
+            last += rows
+        expected = expected[inputs.sampled_rows(case)]
+        self.assertEqual(reference.error_of_parts(case, expected, expected), 0)
+        ends = np.cumsum([len(inputs.sampled_of(count)) for count in inputs.compared_parts(case)])
+        for end in ends:
+            out = expected.copy()
+            out[end - 1, 0] *= 1.5
+            self.assertGreater(reference.error_of_parts(case, out, expected), 0.05, end)
+        self.assertEqual(reference.error_of_parts(case, expected[:-1], expected), float("inf"))
+
+    def test_gradients_of_a_training_step_are_what_differences_of_the_formula_say(self):
+        case = cases.Case("multi_head_training", "small", "f32", "flops", 0, 0, 0,
+                          {"batch": 2, "length": 3, "hidden": 4, "heads": 2})
+        given, step = inputs.make(case), 2.0**-10
+        parts = inputs.training_parts(case)
+        firsts = dict(zip(parts, np.cumsum([0, *parts.values()])))
+
+        def loss(changed):
+            out = reference.multi_head_training(case, given | changed)[: parts["out"]]
+            return (out.reshape(given["grad_out"].shape) * given["grad_out"]).sum()
+
+        gradients = reference.multi_head_training(case, given)
+        for name in list(parts)[1:]:
+            for at in np.ndindex(given[name].shape):
+                up, down = (given[name].astype(np.float64) for _ in range(2))
+                up[at] += step
+                down[at] -= step
+                expected = (loss({name: up}) - loss({name: down})) / (2 * step)
+                row, column = divmod(int(np.ravel_multi_index(at, given[name].shape)), case.hidden)
+                self.assertAlmostEqual(gradients[firsts[name] + row, column], expected, 4, (name, at))
 
     def test_rounding_goes_to_the_nearest_number_and_to_even(self):
         ones = np.array([1.0, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, -1 - 2**-9], np.float32)
