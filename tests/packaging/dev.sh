@@ -76,6 +76,7 @@ grep -qE '^ *49 %, about [0-9]+ (s|min) left: \[1/5\]' said || fail "it is not s
 echo "ok: how far a build is"
 
 # The demo begins a release build with this processor's best set; what wants all sets widens it, and the demo never narrows it.
+# This Meson, which notes how it is called and knows of no tests and targets, serves what follows, too.
 stub meson <<END
 case \$1 in --version) echo 1.0 ;; setup)
   echo "\$*" >>$scratch/configured
@@ -141,12 +142,6 @@ else
 fi
 
 # A warning is a failure with GCC 12 and Clang 14, but not with a compiler that may have learnt new ones.
-stub meson <<'END'
-case $1 in --version) echo 1.0 ;; setup)
-  mkdir -p "$2/meson-info"
-  for list in tests targets; do echo '[]' >"$2/meson-info/intro-$list.json"; done ;;
-test) echo 'Ok:   1' ;; esac
-END
 # shellcheck disable=SC2016
 echo 'case " $* " in *" -t "*) exit 1 ;; esac; echo "a.cpp:1:1: warning: odd"' | stub ninja
 for compiler in 12 14.0.6 15; do
