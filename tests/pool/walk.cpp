@@ -1,5 +1,4 @@
-// Random walks of a key/value pool beside a plain model, which keeps a stamp for each position and counts who holds a
-// page. It foretells each status, how many pages a step needs, how many are free, and which pages stay where they are.
+// Random walks of a key/value pool beside a plain model.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,36 +7,30 @@
 
 #include "errors.hpp"
 #include "support/kv_pool.hpp"
+#include "support/pool_model.hpp"
 
 using namespace testing;
 
 namespace {
 
-constexpr int64_t kGivenBack = -1;
-
-// Its pages are numbers of the model's own.
-struct ModelSequence {
-  int64_t first = 0;
-  std::vector<uint32_t> stamps;
-  std::vector<int64_t> pages;
-
-  int64_t length() const { return static_cast<int64_t>(stamps.size()); }
-};
-
 class Walk {
  public:
   Walk(const PoolSizes &sizes, uint64_t seed)
-      : sizes_(sizes), pool_(make_pool(sizes)), rows_(pool_.get()), random_(seed) {}
+      : sizes_(sizes),
+        pool_(make_pool(sizes)),
+        rows_(pool_.get()),
+        model_(sizes.positions, sizes.page_size, sizes.sequences),
+        random_(seed) {}
 
   void run(int64_t operations) {
     for (int64_t n = 0; n < operations; ++n) {
       do_something(random_.integer(0, 99));
-      REQUIRE(fovea_kv_pool_free_pages(pool_.get()) == free_pages(holders()));
+      REQUIRE(fovea_kv_pool_free_pages(pool_.get()) == model_.free_pages());
       if (n % 40 == 0) verify();
     }
     verify();
-    while (!live_.empty()) close();
-    CHECK(fovea_kv_pool_free_pages(pool_.get()) == page_count());
+    while (!model_.live.empty()) close();
+    CHECK(fovea_kv_pool_free_pages(pool_.get()) == model_.page_count());
     CHECK((copied_ > 0) == (sizes_.page_size > 1));  // the walk went everywhere
     CHECK(exhausted_ > 0);
     CHECK(restored_ > 0);
@@ -45,11 +38,8 @@ class Walk {
   }
 
  private:
-  using Live = std::map<int64_t, ModelSequence>;
-  using Holders = std::map<int64_t, int64_t>;  // of each page, how many
-
   void do_something(int64_t choice) {
-    if (choice < 6 || live_.empty()) return open();
+    if (choice < 6 || model_.live.empty()) return open();
     if (choice < 16) return fork();
     if (choice < 26) return truncate();
     if (choice < 32) return drop();
@@ -58,29 +48,15 @@ class Walk {
     step_some();
   }
 
-  int64_t pages_for(int64_t length) const { return (length + sizes_.page_size - 1) / sizes_.page_size; }
-  int64_t page_count() const { return pages_for(sizes_.positions); }
-
-  Holders holders() const {
-    Holders held;
-    for (const auto &[number, sequence] : live_) {
-      for (const int64_t page : sequence.pages) {
-        if (page != kGivenBack) ++held[page];
-      }
-    }
-    return held;
-  }
-  int64_t free_pages(const Holders &held) const { return page_count() - static_cast<int64_t>(held.size()); }
-
-  Live::iterator pick() {
-    auto at = live_.begin();
-    std::advance(at, random_.integer(0, static_cast<int64_t>(live_.size()) - 1));
+  auto pick() {
+    auto at = model_.live.begin();
+    std::advance(at, random_.integer(0, static_cast<int64_t>(model_.live.size()) - 1));
     return at;
   }
 
   // A sequence that was opened, or not where there are as many as there may be.
   bool add(fovea_status status, int64_t number, const ModelSequence &sequence) {
-    if (static_cast<int64_t>(live_.size()) == sizes_.sequences) {
+    if (model_.is_full()) {
       ++without_room_;
       REQUIRE(status == FOVEA_POOL_EXHAUSTED);
       REQUIRE(number == -7);
@@ -89,13 +65,8 @@ class Walk {
     REQUIRE_OK(status);
     REQUIRE(number > 0);
     REQUIRE(numbers_.insert(number).second);  // never used before
-    live_[number] = sequence;
+    model_.live[number] = sequence;
     return true;
-  }
-
-  void cut(ModelSequence *sequence, int64_t length) const {
-    sequence->stamps.resize(static_cast<size_t>(length));
-    sequence->pages.resize(static_cast<size_t>(pages_for(length)));
   }
 
   void open() {
@@ -109,9 +80,7 @@ class Walk {
     const int64_t length = random_.integer(source->second.first, source->second.length());
     int64_t number = -7;
     const fovea_status status = fovea_kv_pool_fork(pool_.get(), source->first, length, &number);
-    ModelSequence forked = source->second;
-    cut(&forked, length);
-    add(status, number, forked);
+    add(status, number, model_.beginning(source->second, length));
   }
 
   void truncate() {
@@ -120,15 +89,14 @@ class Walk {
     const int64_t length = random_.chance(0.7) ? random_.integer(first, sequence.length()) : first - 1;
     const fovea_status status = fovea_kv_pool_truncate(pool_.get(), number, length);
     REQUIRE(status == (length >= first ? FOVEA_OK : FOVEA_BAD_VALUE));
-    if (status == FOVEA_OK) cut(&sequence, length);
+    if (status == FOVEA_OK) sequence = model_.beginning(sequence, length);
   }
 
   void drop() {
     auto &[number, sequence] = *pick();
     const int64_t first = random_.integer(0, sequence.length());
     REQUIRE_OK(fovea_kv_pool_drop(pool_.get(), number, first));
-    sequence.first = std::max(sequence.first, first);
-    std::fill_n(sequence.pages.begin(), sequence.first / sizes_.page_size, kGivenBack);
+    model_.drop(&sequence, first);
   }
 
   void close() {
@@ -136,22 +104,17 @@ class Walk {
     REQUIRE_OK(fovea_kv_pool_close(pool_.get(), closed->first));
     REQUIRE(fovea_kv_pool_length(pool_.get(), closed->first) == -1);
     REQUIRE(fovea_kv_pool_close(pool_.get(), closed->first) == FOVEA_BAD_VALUE);
-    live_.erase(closed);
+    model_.live.erase(closed);
   }
 
   void save_and_restore() {
     const auto source = pick();
     const std::vector<unsigned char> bytes = save(pool_, source->first);
-    const int64_t free = free_pages(holders());
+    const int64_t free = model_.free_pages();
     int64_t number = -7;
     const fovea_status status = fovea_kv_pool_restore(pool_.get(), bytes.data(), bytes.size(), &number);
-    ModelSequence restored = source->second;
     int64_t needed = 0;
-    for (int64_t &page : restored.pages) {
-      if (page == kGivenBack) continue;
-      page = next_page_++;
-      ++needed;
-    }
+    const ModelSequence restored = model_.copy_of(source->second, &needed);
     if (needed > free) {
       ++exhausted_;
       REQUIRE(status == FOVEA_POOL_EXHAUSTED);
@@ -167,43 +130,14 @@ class Walk {
     return random_.chance(0.6) ? random_.integer(1, 3) : random_.integer(1, 2 * sizes_.page_size + 1);
   }
 
-  bool copies(const ModelSequence &sequence, int64_t tokens, const Holders &held) const {
-    return tokens > 0 && sequence.length() % sizes_.page_size != 0 && held.at(sequence.pages.back()) > 1;
-  }
-
-  // What a step needs, each sequence letting go of what it copies before the next one is looked at.
-  int64_t pages_needed(const std::vector<int64_t> &numbers, const std::vector<int64_t> &tokens, Holders held) const {
-    int64_t needed = 0;
-    for (size_t s = 0; s < numbers.size(); ++s) {
-      const ModelSequence &sequence = live_.at(numbers[s]);
-      needed += pages_for(sequence.length() + tokens[s]) - static_cast<int64_t>(sequence.pages.size());
-      if (!copies(sequence, tokens[s], held)) continue;
-      --held.at(sequence.pages.back());
-      ++needed;
-    }
-    return needed;
-  }
-
-  void grow(ModelSequence *sequence, int64_t tokens) {
-    if (copies(*sequence, tokens, holders())) {
-      sequence->pages.back() = next_page_++;
-      ++copied_;
-    }
-    for (int64_t n = 0; n < tokens; ++n) sequence->stamps.push_back(next_stamp_++);
-    while (static_cast<int64_t>(sequence->pages.size()) < pages_for(sequence->length())) {
-      sequence->pages.push_back(next_page_++);
-    }
-  }
-
   void step_some() {
     std::vector<int64_t> numbers, tokens;
-    for (const auto &[number, sequence] : live_) {
+    for (const auto &[number, sequence] : model_.live) {
       if (!random_.chance(0.4)) continue;
       numbers.insert(numbers.begin() + random_.integer(0, static_cast<int64_t>(numbers.size())), number);
       tokens.push_back(some_tokens());
     }
-    const Holders held = holders();
-    const int64_t needed = pages_needed(numbers, tokens, held), free = free_pages(held);
+    const int64_t needed = model_.pages_needed(numbers, tokens), free = model_.free_pages();
     fovea_step made;
     const fovea_status status = step_status(pool_, numbers, tokens, &made);
     if (needed > free) {
@@ -217,12 +151,12 @@ class Walk {
     REQUIRE_OK(status);
     const StepNumbers step = numbers_of(made);
     for (size_t s = 0; s < numbers.size(); ++s) {
-      const uint32_t first_stamp = next_stamp_;
-      grow(&live_.at(numbers[s]), tokens[s]);
+      copied_ += model_.grow(&model_.live.at(numbers[s]), tokens[s], next_stamp_) ? 1 : 0;
       REQUIRE(step.query_starts[s + 1] - step.query_starts[s] == tokens[s]);
-      write_new(rows_, step, s, first_stamp);
+      write_new(rows_, step, s, next_stamp_);
+      next_stamp_ += static_cast<uint32_t>(tokens[s]);
     }
-    for (size_t s = 0; s < numbers.size(); ++s) check_table(step, s, live_.at(numbers[s]));
+    for (size_t s = 0; s < numbers.size(); ++s) check_table(step, s, model_.live.at(numbers[s]));
   }
 
   // Pages are where they were, and new ones anywhere.
@@ -232,19 +166,19 @@ class Walk {
     REQUIRE(ids.size() == sequence.pages.size());
     for (size_t n = 0; n < ids.size(); ++n) {
       REQUIRE(ids[n] >= 0);
-      REQUIRE(ids[n] < page_count());
-      if (sequence.pages[n] == kGivenBack) continue;
+      REQUIRE(ids[n] < model_.page_count());
+      if (sequence.pages[n] == page_given_back) continue;
       REQUIRE(ids_.insert({sequence.pages[n], ids[n]}).first->second == ids[n]);
     }
   }
 
   void verify() {
     std::vector<int64_t> numbers;
-    for (const auto &[number, sequence] : live_) numbers.push_back(number);
+    for (const auto &[number, sequence] : model_.live) numbers.push_back(number);
     const StepNumbers step = testing::step(pool_, numbers, std::vector<int64_t>(numbers.size(), 0));
     std::set<int64_t> used;
     for (size_t s = 0; s < numbers.size(); ++s) {
-      const ModelSequence &sequence = live_.at(numbers[s]);
+      const ModelSequence &sequence = model_.live.at(numbers[s]);
       REQUIRE(fovea_kv_pool_length(pool_.get(), numbers[s]) == sequence.length());
       check_table(step, s, sequence);
       bool same = true;
@@ -254,7 +188,7 @@ class Walk {
       }
       REQUIRE(same);
     }
-    const Holders held = holders();
+    const PoolModel::Holders held = model_.holders();
     for (const auto &[page, count] : held) used.insert(ids_.at(page));
     REQUIRE(used.size() == held.size());  // no page stands for two
     std::erase_if(ids_, [&](const auto &page) { return !held.contains(page.first); });
@@ -263,11 +197,10 @@ class Walk {
   const PoolSizes sizes_;
   const KvPool pool_;
   const PoolRows rows_;
+  PoolModel model_;
   Random random_;
-  Live live_;
   std::set<int64_t> numbers_;       // all that there have been
   std::map<int64_t, int64_t> ids_;  // of the model's pages, in the pool
-  int64_t next_page_ = 0;
   uint32_t next_stamp_ = 1;
   int64_t copied_ = 0, exhausted_ = 0, restored_ = 0, without_room_ = 0;
 };
