@@ -167,18 +167,11 @@ class Builder {
     return slot.shapes;
   }
 
-  // What the forward call gave beside out is no output of a backward pass, which reads it or does not look at it.
-  bool is_written(const Struct *in) const {
-    if (in == nullptr || std::strstr(frame_.function->name, "_backward") == nullptr) return true;
-    const size_t length = std::strlen(in->row->name), end = std::strlen("_options");
-    return length < end || std::strcmp(in->row->name + length - end, "_options") != 0;
-  }
-
   bool fill_tensor(Node &node, bool direct, const Struct *in) {
     const SlotRow &slot = *node.slot;
     Tensor tensor;
     tensor.slot = &slot;
-    tensor.output = slot.output && is_written(in);
+    tensor.output = slot.output && is_written(frame_, in);
     size_t count = 0;
     const Shape *shapes = shapes_of(slot, in, &count);
     if (count == 0 && copy_shape(slot, tensor)) {
@@ -411,6 +404,12 @@ class Builder {
 };
 
 }  // namespace
+
+bool is_written(const Frame &frame, const Struct *in) {
+  if (in == nullptr || std::strstr(frame.function->name, "_backward") == nullptr) return true;
+  const size_t length = std::strlen(in->row->name), end = std::strlen("_options");
+  return length < end || std::strcmp(in->row->name + length - end, "_options") != 0;
+}
 
 int symbol_named(const char *name) {
   for (size_t n = 0; n < tables.symbol_count; ++n) {

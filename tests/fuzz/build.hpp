@@ -17,6 +17,9 @@ std::optional<Frame> build(State &state, Choices &choices, size_t function, bool
 // Makes some things wrong, and sees to it that whatever the call may then touch is there.
 void spoil(State &state, Choices &choices, Frame &frame);
 
+// Alters saved bytes, and mostly has their checksum fit.
+void spoil_bytes(Choices &choices, std::vector<uint8_t> &bytes);
+
 // Bytes, element 0 and contents of a tensor's memory for its descriptor; false if that takes more than a block.
 bool give_memory(Tensor &tensor, Noise &noise, int style, uint64_t most);
 

@@ -71,7 +71,7 @@ class Chooser {
           if (node.given) choose_handle(node, slot);
           break;
         case Kind::tensor:
-          node.given = in != nullptr   ? is_wanted || choices_.chance(32)
+          node.given = in != nullptr   ? is_wanted || is_needed(slot, *in) || choices_.chance(32)
                        : slot.optional ? !choices_.chance(96)
                                        : !choices_.chance(8);
           break;
@@ -82,6 +82,11 @@ class Chooser {
       }
     }
     if (in != nullptr) choose_group(*in, nodes);
+  }
+
+  // Of options a backward pass has to have what the forward call left.
+  bool is_needed(const SlotRow &slot, const Struct &in) {
+    return std::strcmp(slot.name, "log_sum_exp") == 0 && !is_written(frame_, &in) && !choices_.chance(16);
   }
 
   // Gives one member of each list of which exactly one has to be given.

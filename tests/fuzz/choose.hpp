@@ -32,6 +32,10 @@ inline bool begins(const Shape &shape, int first, int second) {
   return shape.count >= 2 && shape.axes[0].symbol == first && shape.axes[1].symbol == second;
 }
 
+// Whether a member may be an output: what the forward call gave beside out is none of a backward pass, which reads it or does
+// not look at it.
+bool is_written(const Frame &frame, const Struct *in);
+
 int symbol_named(const char *name);
 bool has_member(const KindRow &kind, int slot);
 

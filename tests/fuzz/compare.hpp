@@ -16,6 +16,10 @@ enum Comparison {
   appended_eights,
   appended_fours,
   sequence_alone,
+  kept_and_not,
+  kept_gradients,
+  pool_and_model,
+  restored_and_saved,
   comparisons
 };
 inline constexpr const char *comparison_names[comparisons] = {"other threads and modes",
@@ -27,7 +31,11 @@ inline constexpr const char *comparison_names[comparisons] = {"other threads and
                                                               "planned and in one go",
                                                               "8 bits appended and quantised",
                                                               "4 bits appended and quantised",
-                                                              "a sequence in a step and alone"};
+                                                              "a sequence in a step and alone",
+                                                              "with and without kept projections",
+                                                              "gradients with and without them",
+                                                              "a pool and a plain model",
+                                                              "restored and saved"};
 
 // Whether the call may be made again: it changes nothing but its outputs.
 bool is_pure(const Frame &frame);

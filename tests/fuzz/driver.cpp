@@ -6,7 +6,8 @@
 //
 // A process of its own makes the calls, so that what ends it is reported. First each function is called until it
 // succeeds, and then with each option and value until one succeeds with that: what never does is an error, whether the
-// library is at fault or this program does not know how to. Steps of schedules follow, then calls of all kinds in turn.
+// library is at fault or this program does not know how to. Those that are made by hand follow, then calls of all kinds in
+// turn.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "by_hand.hpp"
 #include "compare.hpp"
 #include "fuzz.hpp"
 #include "state.hpp"
@@ -80,11 +82,13 @@ void call_every_function(Noise &noise) {
   }
 }
 
-void make_steps(Noise &noise) {
-  for (int turn = 0; turn < 100; ++turn) {
-    Bytes bytes = random_bytes(noise, 200);
-    bytes[0] = static_cast<uint8_t>(tables.function_count);
-    run(bytes);
+void make_by_hand(Noise &noise) {
+  for (size_t which = 0; which < std::size(by_hand); ++which) {
+    for (int turn = 0; turn < 100; ++turn) {
+      Bytes bytes = random_bytes(noise, 200);
+      bytes[0] = static_cast<uint8_t>(tables.function_count + which);
+      run(bytes);
+    }
   }
 }
 
@@ -111,10 +115,10 @@ void make_calls(uint64_t seed, double seconds) {
   Noise noise(seed);
   call_every_function(noise);
   set_every_option(noise);
-  make_steps(noise);
+  make_by_hand(noise);
   for (uint64_t n = 0; seconds_since(start) < seconds; ++n) {
     Bytes bytes = random_bytes(noise, 16 + noise.below(most_bytes - 16));
-    bytes[0] = static_cast<uint8_t>(n % (tables.function_count + 1));
+    bytes[0] = static_cast<uint8_t>(n % (tables.function_count + std::size(by_hand)));
     run(bytes);
   }
   shared->finished = true;

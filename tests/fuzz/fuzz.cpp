@@ -1,14 +1,14 @@
-// Layout of the bytes: for each call its function, whether and what is wrong with it, then what build.cpp asks for; or the
-// number behind the functions', then what serving.cpp asks for. Up to twelve calls share their handles.
+// Layout of the bytes: for each call its function, whether and what is wrong with it, then what build.cpp asks for; or a
+// number behind the functions', then what those calls ask for that are made by hand. Up to twelve calls share their handles.
 #include "fuzz.hpp"
 
 #include <cstdio>
 #include <cstring>
 
 #include "build.hpp"
+#include "by_hand.hpp"
 #include "compare.hpp"
 #include "scaled.hpp"
-#include "serving.hpp"
 
 namespace fuzz {
 namespace {
@@ -85,9 +85,9 @@ class Interpreter {
  public:
   void run(Choices &choices) {
     for (int n = 0; n < most_calls && !choices.empty(); ++n) {
-      const size_t function = choices.below(tables.function_count + 1);
-      if (function == tables.function_count) {
-        serve(memory(), choices);
+      const size_t function = choices.below(tables.function_count + std::size(by_hand));
+      if (function >= tables.function_count) {
+        by_hand[function - tables.function_count](memory(), choices);
         continue;
       }
       const uint8_t what = choices.byte();

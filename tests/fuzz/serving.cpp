@@ -1,7 +1,7 @@
 // Steps of sequences over pages of any type: what is appended to them, and what is attended. The tables do not describe
 // these calls, whose numbers depend on each other, so they are made here: pages in any order, place and strides, steps
 // with and without what has to be refused.
-#include "serving.hpp"
+#include "by_hand.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "compare.hpp"
-#include "numbers.hpp"
+#include "placing.hpp"
 #include "scaled.hpp"
 
 namespace fuzz {
@@ -22,12 +22,6 @@ constexpr int64_t shared_by = 32;  // features that share a scale, where rows ha
 
 int64_t paired(fovea_dtype dtype) { return dtype == FOVEA_U8 ? 2 : 1; }
 
-// A tensor in a block of its own.
-struct Placed {
-  fovea_tensor view{};
-  Block block;
-};
-
 struct Destroy {
   void operator()(fovea_schedule *schedule) const { fovea_schedule_destroy(schedule); }
 };
@@ -35,8 +29,7 @@ using Schedule = std::unique_ptr<fovea_schedule, Destroy>;
 
 class Serving {
  public:
-  Serving(Memory &memory, Choices &choices)
-      : memory_(memory), choices_(choices), noise_(choices.two_bytes()), at_end_(!choices.chance(64)) {}
+  Serving(Memory &memory, Choices &choices) : choices_(choices), placer_(memory, choices) {}
 
   void run() {
     choose_sizes();
@@ -49,9 +42,7 @@ class Serving {
     set_step(other.get());
     append(first.get(), keys, values);
     attend(first.get(), other.get(), set, keys, values);
-    for (const Block &block : blocks_) {
-      if (!memory_.marks_intact(block)) wrong("memory beside a tensor was changed");
-    }
+    if (!placer_.marks_intact()) wrong("memory beside a tensor was changed");
   }
 
  private:
@@ -103,38 +94,6 @@ class Serving {
     return static_cast<int64_t>(block_capacity / sizeof(float)) / (times * most);
   }
 
-  // In the order of axes, with elements that nobody has between rows.
-  Placed place(const std::vector<int64_t> &shape, fovea_dtype dtype, std::vector<size_t> order = {}) {
-    if (order.empty()) {
-      for (size_t axis = 0; axis < shape.size(); ++axis) order.push_back(axis);
-    }
-    Placed made;
-    made.view.dtype = dtype;
-    made.view.rank = static_cast<int32_t>(shape.size());
-    int64_t stride = 1, last = 0;
-    for (size_t n = order.size(); n-- > 0;) {
-      made.view.shape[order[n]] = shape[order[n]];
-      made.view.strides[order[n]] = stride;
-      last += std::max<int64_t>(shape[order[n]] - 1, 0) * stride;
-      stride *= std::max<int64_t>(shape[order[n]], 1);
-      if (n + 1 == order.size()) stride += static_cast<int64_t>(choices_.below(4));
-    }
-    made.block = memory_.take(static_cast<size_t>(last + 1) * element_size(dtype), at_end_);
-    made.view.data = made.block.data;
-    for (size_t at = 0; at < made.block.size; at += element_size(dtype)) put_number(made.block.data + at, dtype);
-    blocks_.push_back(made.block);
-    return made;
-  }
-  void put_number(uint8_t *at, fovea_dtype dtype) {
-    const float number = static_cast<float>(static_cast<int64_t>(noise_.next() % 8191) - 4095) / 2048.0f;
-    uint32_t float_bits = 0;
-    std::memcpy(&float_bits, &number, sizeof float_bits);
-    uint64_t bits = float_bits;
-    if (is_narrow(dtype)) bits = narrowed(float_bits, dtype);
-    if (is_scaled(dtype)) bits = noise_.next() >> 32;
-    std::memcpy(at, &bits, element_size(dtype));
-  }
-
   int64_t scales_of_row(int64_t dim, fovea_dtype dtype) const {
     const bool several = several_groups_ && dim % shared_by == 0;
     return paired(dtype) * (several ? dim / shared_by : 1);
@@ -146,9 +105,9 @@ class Serving {
       const size_t *chosen = orders[choices_.below(std::size(orders))];
       return std::vector<size_t>(chosen, chosen + 4);
     };
-    Sides side = {dim, dtype, place({pages_, kv_heads_, page_size_, dim / paired(dtype)}, dtype, order()), {}};
+    Sides side = {dim, dtype, placer_.place({pages_, kv_heads_, page_size_, dim / paired(dtype)}, dtype, order()), {}};
     if (is_scaled(dtype)) {
-      side.scales = place({pages_, kv_heads_, page_size_, scales_of_row(dim, dtype)}, FOVEA_F16, order());
+      side.scales = placer_.place({pages_, kv_heads_, page_size_, scales_of_row(dim, dtype)}, FOVEA_F16, order());
     }
     return side;
   }
@@ -210,7 +169,7 @@ class Serving {
   void choose_step() {
     std::vector<int64_t> order(static_cast<size_t>(pages_));
     for (size_t n = 0; n < order.size(); ++n) order[n] = static_cast<int64_t>(n);
-    for (size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[noise_.below(n)]);
+    for (size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[placer_.noise().below(n)]);
     const int64_t of_each = pages_ / sequences_;
     query_starts_ = page_starts_ = {0};
     for (int64_t s = 0; s < sequences_; ++s) {
@@ -287,8 +246,8 @@ class Serving {
   }
 
   void append(const fovea_schedule *schedule, const Sides &keys, const Sides &values) {
-    const Placed key = place({tokens(), kv_heads_, dim_}, choices_.pick(float_types)),
-                 value = place({tokens(), kv_heads_, value_dim_}, choices_.pick(float_types));
+    const Placed key = placer_.place({tokens(), kv_heads_, dim_}, choices_.pick(float_types)),
+                 value = placer_.place({tokens(), kv_heads_, value_dim_}, choices_.pick(float_types));
     fovea_append_options options{};
     options.struct_size = sizeof options;
     options.key_scales = keys.given_scales();
@@ -313,8 +272,8 @@ class Serving {
   void check_appended(size_t s, const Placed &rows, const Sides &side) {
     const int64_t count = query_starts_[s + 1] - query_starts_[s], first = key_lens_[s] - count;
     if (count == 0 || !is_scaled(side.dtype)) return;
-    const Placed numbers = place({kv_heads_, count, side.dim / paired(side.dtype)}, side.dtype),
-                 scales = place({kv_heads_, count, side.scales.view.shape[3]}, FOVEA_F16);
+    const Placed numbers = placer_.place({kv_heads_, count, side.dim / paired(side.dtype)}, side.dtype),
+                 scales = placer_.place({kv_heads_, count, side.scales.view.shape[3]}, FOVEA_F16);
     fovea_tensor from = rows.view;
     from.data = static_cast<uint8_t *>(from.data) +
                 query_starts_[s] * from.strides[0] * static_cast<int64_t>(element_size(from.dtype));
@@ -323,16 +282,8 @@ class Serving {
     std::swap(from.strides[0], from.strides[1]);
     expect(fovea_quantize(nullptr, &from, &numbers.view, &scales.view), "fovea_quantize");
     ++tally->compared[side.dtype == FOVEA_U8 ? appended_fours : appended_eights];
-    if (dense(numbers) != gather(side.pages, s, first, count)) wrong("numbers are not what fovea_quantize makes");
-    if (dense(scales) != gather(side.scales, s, first, count)) wrong("scales are not what fovea_quantize makes");
-  }
-  static std::vector<uint8_t> dense(const Placed &tensor) {
-    std::vector<uint8_t> bytes;
-    const auto size = static_cast<int64_t>(element_size(tensor.view.dtype));
-    for_each_element(tensor.view, [&](int64_t at) {
-      bytes.insert(bytes.end(), tensor.block.data + at * size, tensor.block.data + (at + 1) * size);
-    });
-    return bytes;
+    if (elements_of(numbers) != gather(side.pages, s, first, count)) wrong("numbers are not what fovea_quantize makes");
+    if (elements_of(scales) != gather(side.scales, s, first, count)) wrong("scales are not what fovea_quantize makes");
   }
 
   // ---- what is attended ---------------------------------------------------------------------------------------------
@@ -341,7 +292,7 @@ class Serving {
                                     const Sides &values) {
     const int64_t shape[] = {tokens(), kv_heads_ * group_, value_dim_};
     std::vector<uint8_t> out(static_cast<size_t>(shape[0] * shape[1] * shape[2]) * sizeof(float));
-    const Block block = memory_.take(out.size(), true);
+    const Block block = placer_.take(out.size());
     fovea_attention_buffers buffers{};
     buffers.struct_size = sizeof buffers;
     buffers.query = query.view.data;
@@ -351,30 +302,17 @@ class Serving {
     buffers.value_scales = values.scales.view.data;
     buffers.out = block.data;
     expect(fovea_schedule_run(schedule, &buffers, nullptr, 0), "a run");
-    blocks_.push_back(block);
     if (!out.empty()) std::memcpy(out.data(), block.data, out.size());
     return out;
   }
 
   void attend(const fovea_schedule *first, const fovea_schedule *other, size_t set, const Sides &keys,
               const Sides &values) {
-    const Placed query = place_contiguous({tokens(), kv_heads_ * group_, dim_});
+    const Placed query = placer_.place_contiguous({tokens(), kv_heads_ * group_, dim_});
     const std::vector<uint8_t> out = run_schedule(first, query, keys, values);
     if (out != run_schedule(other, query, keys, values)) wrong("other bits on other threads");
     for (size_t s = 0; s < key_lens_.size(); ++s) attend_alone(s, out, query, set, keys, values);
   }
-  Placed place_contiguous(const std::vector<int64_t> &shape) {
-    Placed made;
-    made.view = fovea_tensor_contiguous(nullptr, FOVEA_F32, static_cast<int32_t>(shape.size()), shape.data());
-    int64_t count = 1;
-    for (const int64_t size : shape) count *= size;
-    made.block = memory_.take(static_cast<size_t>(count) * sizeof(float), at_end_);
-    for (size_t at = 0; at < made.block.size; at += sizeof(float)) put_number(made.block.data + at, FOVEA_F32);
-    made.view.data = made.block.data;
-    blocks_.push_back(made.block);
-    return made;
-  }
-
   // The bits of a call of fovea_sdpa on the sequence's own keys.
   void attend_alone(size_t s, const std::vector<uint8_t> &out, const Placed &query, size_t set, const Sides &keys,
                     const Sides &values) {
@@ -407,14 +345,12 @@ class Serving {
     }
   }
 
-  Memory &memory_;
   Choices &choices_;
-  Noise noise_;
-  bool at_end_, several_groups_ = false;
+  Placer placer_;
+  bool several_groups_ = false;
   int64_t kv_heads_ = 1, group_ = 1, sequences_ = 1, page_size_ = 1, pages_ = 1, dim_ = 1, value_dim_ = 1;
   fovea_dtype key_type_ = FOVEA_F32, value_type_ = FOVEA_F32;
   std::vector<int64_t> query_starts_, key_lens_, page_ids_, page_starts_;
-  std::vector<Block> blocks_;
 };
 
 }  // namespace

@@ -107,16 +107,6 @@ void mend_checksum(std::vector<uint8_t> &bytes) {
   for (size_t n = 0; n < 4; ++n) bytes[place + n] = static_cast<uint8_t>(remainder >> (8 * n));
 }
 
-void spoil_bytes(Choices &choices, std::vector<uint8_t> &bytes) {
-  if (bytes.empty()) return;
-  for (size_t n = choices.below(4); n-- > 0;) {
-    uint8_t &byte = bytes[choices.below(std::min<size_t>(bytes.size(), 80))];
-    byte = choices.chance(128) ? choices.byte() : static_cast<uint8_t>(byte ^ 1u << choices.below(8));
-  }
-  if (choices.chance(64)) bytes.resize(choices.below(bytes.size() + 1));
-  if (!choices.chance(64)) mend_checksum(bytes);
-}
-
 void take_default_context(Frame &frame) {
   frame.context = nullptr;
   for (size_t n = 0; n < sets().names.size(); ++n) {
@@ -195,6 +185,16 @@ bool reaches_too_far(const Frame &frame, const Tensor &tensor) {
 }
 
 }  // namespace
+
+void spoil_bytes(Choices &choices, std::vector<uint8_t> &bytes) {
+  if (bytes.empty()) return;
+  for (size_t n = choices.below(4); n-- > 0;) {
+    uint8_t &byte = bytes[choices.below(std::min<size_t>(bytes.size(), 80))];
+    byte = choices.chance(128) ? choices.byte() : static_cast<uint8_t>(byte ^ 1u << choices.below(8));
+  }
+  if (choices.chance(64)) bytes.resize(choices.below(bytes.size() + 1));
+  if (!choices.chance(64)) mend_checksum(bytes);
+}
 
 void spoil(State &, Choices &choices, Frame &frame) {
   std::vector<Node *> nodes;
