@@ -14,7 +14,7 @@ namespace {
 constexpr size_t step = 16;
 
 // table[k][byte]: the remainder of that byte followed by k bytes of zeros.
-constexpr std::array<std::array<uint32_t, 256>, step> make_tables() {
+std::array<std::array<uint32_t, 256>, step> make_tables() {
   constexpr uint32_t polynomial = 0x82f63b78;  // 0x1edc6f41 with its bits reversed
   std::array<std::array<uint32_t, 256>, step> table{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -33,7 +33,7 @@ constexpr std::array<std::array<uint32_t, 256>, step> make_tables() {
 class Crc32c {
  public:
   void add(const unsigned char *bytes, size_t size) {
-    static constexpr auto table = make_tables();
+    static const auto table = make_tables();  // 16 kB, made when first wanted: the library need not carry them
     for (; size >= step; bytes += step, size -= step) {
       // The remainder goes into the first four bytes alone: what the others give does not wait for it.
       const uint64_t first = get_number<uint64_t>(bytes) ^ remainder_;
