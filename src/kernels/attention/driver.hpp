@@ -208,18 +208,16 @@ struct AttentionDriver {
            logits.are_scores(make_tile(scores, band.table, key, key_end - key));
   }
 
-  // The tile's part that the band's rows can attend, cut to whole steps of the sums' chains.
+  // The tile's part that the band's rows can attend, cut to whole steps of the sums' chains. It is one call, and attend()
+  // has one of it, so that there is one copy of all that a tile takes.
   FOVEA_INLINE void attend_band(Band &band, int64_t key) {
     const int64_t first = max_of(key, first_key(band));
     const int64_t last = min_of(key + tile_keys, band.table.any.last);
     if (first >= last) return;
-    if (last - first <= keys || is_line(band, first, last)) {
-      attend_tile(band, first, last);
-    } else {
-      for (int64_t begin = key, end = 0; begin < last; begin = end) {
-        end = min_of(begin + keys, last);
-        if (end > first) attend_tile(band, max_of(begin, first), end);
-      }
+    const bool whole = last - first <= keys || is_line(band, first, last);
+    for (int64_t begin = whole ? first : key, end = 0; begin < last; begin = end) {
+      end = whole ? last : min_of(begin + keys, last);
+      if (end > first) attend_tile(band, max_of(begin, first), end);
     }
     const int64_t next = key + tile_keys;
     if ((next - task.key_begin) % run_keys == 0 && next < band.table.any.last) end_run(band);
@@ -324,16 +322,16 @@ struct AttentionDriver {
     }
     const int64_t first = task.key_begin + (any.first - task.key_begin) / tile_keys * tile_keys;
     first_tile_end = first + tile_keys;
-    next_is_fetched = false;
     last_key = logits.keys.end = values.end = any.last;
-    for (int64_t b = 0; b < band_count; ++b) {
-      start(bands[b]);
-      attend_band(bands[b], first);
-    }
-    for (int64_t key = first + tile_keys; key < any.last; key += tile_keys) {
+    int64_t key = first;
+    do {
       next_is_fetched = false;
-      for (int64_t b = 0; b < band_count; ++b) attend_band(bands[b], key);
-    }
+      for (int64_t b = 0; b < band_count; ++b) {
+        if (key == first) start(bands[b]);
+        attend_band(bands[b], key);
+      }
+      key += tile_keys;
+    } while (key < any.last);
     for (int64_t b = 0; b < band_count; ++b) {
       if (bands[b].has_total) add_total(bands[b]);
     }
