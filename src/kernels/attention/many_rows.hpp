@@ -77,14 +77,15 @@ struct ManyRowsValues {
   FOVEA_NOINLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t,
                                         const ScoreTile &tile, const float *rescale) {
     PacedFetch next(*values.next);
-    if (tile.vector_any == nullptr) {
-      for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
-        add_values_vectors<decltype(group)::value>(out, values, &next, value_dim, tile, rescale, v, 0, tile.keys);
+    const bool whole = tile.vector_any == nullptr;
+    int64_t v = 0;
+    if (whole) {
+      v = for_each_wide_group(tile.vectors, [&](auto group, int64_t at) FOVEA_INLINE_BODY {
+        add_values_vectors<decltype(group)::value>(out, values, &next, value_dim, tile, rescale, at, 0, tile.keys);
       });
-      return;
     }
-    for (int64_t v = 0; v < tile.vectors; ++v) {
-      const KeyRange range = tile.keys_of(v);
+    for (; v < tile.vectors; ++v) {
+      const KeyRange range = whole ? KeyRange{0, tile.keys} : tile.keys_of(v);
       if (range.first >= range.last) continue;  // its rows saw nothing, so their rescale is 1
       add_values_vectors<1>(out, values, &next, value_dim, tile, rescale, v, range.first, range.last);
     }

@@ -153,14 +153,11 @@ FOVEA_INLINE void sum_rows_by_vectors(Block<rows, vectors> &block, const float *
   });
 }
 
-// Covers [0, count) with blocks of block_rows<vectors> rows and the rest with blocks of 8, 4, 2 and 1:
-// body(Index<rows>, first).
-template <int vectors, class Body>
-FOVEA_INLINE void for_each_block(int64_t count, const Body &body) {
-  constexpr int rows = block_rows<vectors>;
-  int64_t i = 0;
-  for (; i + rows <= count; i += rows) body(Index<rows>{}, i);
-  if constexpr (rows > 8) {
+// Covers [first, count), fewer than `most`, with blocks of 8, 4, 2 and 1: body(Index<rows>, first).
+template <int most, class Body>
+FOVEA_INLINE void for_each_rest_block(int64_t first, int64_t count, const Body &body) {
+  int64_t i = first;
+  if constexpr (most > 8) {
     if (i + 8 <= count) {
       body(Index<8>{}, i);
       i += 8;
@@ -177,18 +174,41 @@ FOVEA_INLINE void for_each_block(int64_t count, const Body &body) {
   if (i < count) body(Index<1>{}, i);
 }
 
-// Covers [0, count) vectors with groups of block_vectors and one smaller group: body(Index<vectors>, first).
+// Covers [0, count) with blocks of block_rows<vectors> rows and the rest with smaller ones: body(Index<rows>, first).
+template <int vectors, class Body>
+FOVEA_INLINE void for_each_block(int64_t count, const Body &body) {
+  constexpr int rows = block_rows<vectors>;
+  int64_t i = 0;
+  for (; i + rows <= count; i += rows) body(Index<rows>{}, i);
+  for_each_rest_block<rows>(i, count, body);
+}
+
+// Covers vectors from 0 on with groups of block_vectors and one smaller group of several: body(Index<vectors>, first).
+// Returns the first that is left: `count`, or the last one.
 template <class Body>
-FOVEA_INLINE void for_each_vector_group(int64_t count, const Body &body) {
+FOVEA_INLINE int64_t for_each_wide_group(int64_t count, const Body &body) {
   int64_t i = 0;
   for (; i + block_vectors <= count; i += block_vectors) body(Index<block_vectors>{}, i);
   if constexpr (block_vectors > 3) {
-    if (i + 3 == count) body(Index<3>{}, i);
+    if (i + 3 == count) {
+      body(Index<3>{}, i);
+      i = count;
+    }
   }
   if constexpr (block_vectors > 2) {
-    if (i + 2 == count) body(Index<2>{}, i);
+    if (i + 2 == count) {
+      body(Index<2>{}, i);
+      i = count;
+    }
   }
-  if (i + 1 == count) body(Index<1>{}, i);
+  return i;
+}
+
+// Covers [0, count) vectors with groups of block_vectors and one smaller group: body(Index<vectors>, first).
+template <class Body>
+FOVEA_INLINE void for_each_vector_group(int64_t count, const Body &body) {
+  const int64_t last = for_each_wide_group(count, body);
+  if (last < count) body(Index<1>{}, last);
 }
 
 }  // namespace

@@ -63,14 +63,15 @@ template <class Score>
 FOVEA_INLINE void score_tile(const ScoreJob<ManyRowsValues::tile_rows> &job, const Score &score) {
   const ScoreTile &tile = job.tile;
   PacedFetch next(job.next.keys);
-  if (tile.vector_any == nullptr) {
-    for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
-      score_keys<decltype(group)::value>(job, &next, v, 0, tile.keys, score);
+  const bool whole = tile.vector_any == nullptr;
+  int64_t v = 0;
+  if (whole) {
+    v = for_each_wide_group(tile.vectors, [&](auto group, int64_t first) FOVEA_INLINE_BODY {
+      score_keys<decltype(group)::value>(job, &next, first, 0, tile.keys, score);
     });
-    return;
   }
-  for (int64_t v = 0; v < tile.vectors; ++v) {
-    const KeyRange range = tile.keys_of(v);
+  for (; v < tile.vectors; ++v) {
+    const KeyRange range = whole ? KeyRange{0, tile.keys} : tile.keys_of(v);
     score_keys<1>(job, &next, v, range.first, range.last, score);
   }
 }
