@@ -86,8 +86,7 @@ struct DotPairsTogether {
                                    job.tile.scores + j * score_stride, score_stride);
     }
     const int64_t streamed = stream_keys * (block / 3);
-    for_each_block<registers>(job.tile.keys - streamed, [&](auto count, int64_t offset) FOVEA_INLINE_BODY {
-      const int64_t j = streamed + offset;
+    for_each_rest_block<block>(streamed, job.tile.keys, [&](auto count, int64_t j) FOVEA_INLINE_BODY {
       score_keys<registers, decltype(count)::value>(job.query, keys.row(j), keys.stride, far, 3, pairs,
                                                     job.tile.scores + j * score_stride, score_stride);
     });
