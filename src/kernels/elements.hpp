@@ -9,6 +9,13 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
+// Whether elements of 16 bits become floats, and floats those, in few instructions.
+#if defined(__AVX2__) || defined(__aarch64__)
+constexpr bool converts_quickly = true;
+#else
+constexpr bool converts_quickly = false;
+#endif
+
 FOVEA_INLINE Float load(const Bfloat16 *from) { return Float(widen_bfloat16(load_halves(&from->bits))); }
 FOVEA_INLINE Float load(const Float16 *from) { return Float(widen_float16(load_halves(&from->bits))); }
 FOVEA_INLINE Float load_partial(const Bfloat16 *from, int64_t count) {

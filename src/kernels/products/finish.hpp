@@ -37,14 +37,16 @@ FOVEA_INLINE void finish_row(const MatmulTask &task, const float *sums, const Ro
   store_partial(out + c, value, width);
 }
 
+// Where conversions take long, results of 16 bits are floats first: each activation is there once instead of once for
+// each type.
 template <class Activate>
 FOVEA_INLINE void finish_rows(const MatmulFinish &finish, const Activate &activate) {
   const MatmulTask &task = finish.task;
   FloatsOf bias, multiplier, residual;
   RowOperands with = {};
   with.bias = bias(task.bias, task.bias_dtype, finish.column, finish.columns);
-  const float *sums = finish.sums;
-  with_element(task.out_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+  const auto finish_each = [&](const auto &finish_one) FOVEA_INLINE_BODY {
+    const float *sums = finish.sums;
     for (int64_t r = finish.row; r < finish.row + finish.rows; ++r, sums += finish.sums_stride) {
       const int64_t at = r * task.residual_row_stride, column = finish.column;
       with.multiplier =
@@ -52,10 +54,24 @@ FOVEA_INLINE void finish_rows(const MatmulFinish &finish, const Activate &activa
       with.residual = task.residual_is_column
                           ? residual.repeated(task.residual, task.residual_dtype, at, finish.columns)
                           : residual(task.residual, task.residual_dtype, at + column, finish.columns);
-      auto *out = static_cast<typename T::Element *>(task.out) + r * task.out_row_stride + finish.column;
-      finish_row(task, sums, with, out, finish.columns, activate);
+      finish_one(sums, r * task.out_row_stride + column);
     }
-  });
+  };
+  if constexpr (converts_quickly) {
+    with_element(task.out_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+      finish_each([&](const float *sums, int64_t at) FOVEA_INLINE_BODY {
+        finish_row(task, sums, with, static_cast<typename T::Element *>(task.out) + at, finish.columns, activate);
+      });
+    });
+  } else {
+    FloatsOf floats;
+    const bool narrows = is_widened(task.out_dtype);
+    finish_each([&](const float *sums, int64_t at) FOVEA_INLINE_BODY {
+      void *out = element_at(task.out, task.out_dtype, at);
+      finish_row(task, sums, with, narrows ? floats.room : static_cast<float *>(out), finish.columns, activate);
+      if (narrows) narrow_row(floats.room, finish.columns, out, task.out_dtype);
+    });
+  }
 }
 
 void finish_sums(const MatmulFinish &sums) {

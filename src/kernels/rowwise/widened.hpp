@@ -9,12 +9,6 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-#if defined(__AVX2__) || defined(__aarch64__)
-constexpr bool converts_quickly = true;
-#else
-constexpr bool converts_quickly = false;
-#endif
-
 // body(Type<Element>) if the kernel is there for rows of that type throughout;
 // false if it is not.
 template <class Body>
