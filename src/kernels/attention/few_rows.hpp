@@ -381,7 +381,10 @@ struct FewRowsValues {
   template <class Element>
   FOVEA_NOINLINE static void add_piece(float *out, const ValueRuns<Element> &values, int64_t value_dim,
                                        int64_t row_count, const ScoreTile &tile, const float *rescale) {
-    if (value_dim < lanes) return add_few_columns<1>(out, values, value_dim, row_count, tile, rescale);
+    constexpr int most = sizeof(Element) < sizeof(float) ? 4 : 2;
+    if constexpr (most < 4) {  // else four rows take them below, too
+      if (value_dim < lanes) return add_few_columns<1>(out, values, value_dim, row_count, tile, rescale);
+    }
     if (value_dim > lanes && value_dim < 2 * lanes) {
       return add_few_columns<2>(out, values, value_dim, row_count, tile, rescale);
     }
@@ -394,7 +397,6 @@ struct FewRowsValues {
     }
     const int64_t padded = round_up(value_dim, lanes);
     const int64_t whole = value_dim / lanes * lanes;
-    constexpr int most = sizeof(Element) < sizeof(float) ? 4 : 2;
     for_each_row_group<most>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       constexpr int rows = decltype(group)::value;
       const Pass pass = pass_of<most, Element>(row, row_count);
