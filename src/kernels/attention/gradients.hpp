@@ -95,7 +95,7 @@ struct GradientDriver {
     return static_cast<float *>(task.scores.scratch) + 3 * keys * rows;
   }
 
-  FOVEA_INLINE GradientDriver(const ScoreFunction &its, const ScoreFunction &products, const GradientTask &t)
+  FOVEA_NOINLINE GradientDriver(const ScoreFunction &its, const ScoreFunction &products, const GradientTask &t)
       : score(its),
         dot(products),
         task(t),

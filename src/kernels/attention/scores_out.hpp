@@ -42,7 +42,7 @@ struct ScoresDriver {
     });
   }
 
-  FOVEA_INLINE void mask(int64_t first, int64_t last) const {
+  FOVEA_NOINLINE void mask(int64_t first, int64_t last) const {
     for_each_row([&](auto *to, int64_t) FOVEA_INLINE_BODY {
       for (int64_t j = first; j < last; j += lanes) store_partial(to + j, minus_infinity(), min_of(lanes, last - j));
     });

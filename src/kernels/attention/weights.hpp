@@ -49,7 +49,7 @@ struct WeightsDriver {
   }
 
   // `count` weights of a row, from key `first` on. What is added to is float32.
-  FOVEA_INLINE void fill(void *row, int64_t first, int64_t count, float weight) const {
+  FOVEA_NOINLINE void fill(void *row, int64_t first, int64_t count, float weight) const {
     with_element(problem.outputs.weights_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
       auto *to = static_cast<typename T::Element *>(row) + first;
       for (int64_t j = 0; j < count; j += lanes) {
