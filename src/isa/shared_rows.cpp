@@ -1,6 +1,10 @@
 // What kernels/shared_rows.hpp declares.
 #include "isa/unit.hpp"
 #include "kernels/attention/bias_and_mask.hpp"
+#include "kernels/attention/change_scores.hpp"
+#include "kernels/attention/dense_tile.hpp"
+#include "kernels/attention/drop_weights.hpp"
+#include "kernels/attention/empty_row.hpp"
 #include "kernels/products/float_rows.hpp"
 #include "kernels/scaled_rows.hpp"
 #include "kernels/transpose.hpp"
@@ -75,6 +79,21 @@ void scale_rows_of(const ScaledRows &from, int64_t feature, int64_t width, void 
 
 void add_bias_and_mask(const MaskedScores &tile) {
   with_element(tile.bias_dtype, [&]<class T>(T) FOVEA_INLINE_BODY { add_addends<typename T::Element>(tile); });
+}
+
+void change_scores(const LogitTile &tile, const AttentionProblem &problem, float multiply) {
+  change_all_scores(tile, problem, multiply);
+}
+
+void drop_weights(const LogitTile &tile, const Dropout &dropout, int64_t batch) {
+  drop_weights_of(tile, dropout, batch);
+}
+
+void update_softmax(const SoftmaxTile &tile) { softmax_of_rows(tile); }
+void update_softmax_of_dense(const SoftmaxTile &tile) { softmax_of_dense(tile); }
+
+void fill_empty_row(const AttentionProblem &problem, int64_t batch, int64_t kv_head, void *out) {
+  write_empty_row(problem, batch, kv_head, out);
 }
 
 void copy_float_rows(const MatmulRows &rows) {

@@ -3,6 +3,7 @@
 // instructions to another (FOVEA_SHARED_ISA) take that one's.
 #pragma once
 
+#include "kernels/random/dropout_problem.hpp"
 #include "kernels/simd.hpp"
 
 namespace fovea {
@@ -30,6 +31,49 @@ struct MaskedScores {
   Dtype bias_dtype;
 };
 
+struct KeyRange {
+  int64_t first, last;  // [first, last)
+};
+
+// What rows add to scores or take from them, an element for each row (RowTable, kernels/attention/row_table.hpp).
+struct LogitRows {
+  const int32_t *first_key;
+  const int32_t *last_key;
+  const int32_t *left_out;
+  const int32_t *position;
+  const float *slope;
+  const float *inverse_square;
+  const uint32_t *philox[3];
+  const void *const *bias;
+  const uint8_t *const *mask;
+  int64_t count;
+};
+
+// A tile of scores or weights (ScoreTile, kernels/attention/logit_terms.hpp) with its rows.
+struct LogitTile {
+  float *scores;
+  int64_t stride;
+  int64_t vectors;
+  int64_t key;
+  int64_t keys;
+  const KeyRange *vector_any;
+  LogitRows rows;
+};
+
+// A tile of logits whose softmax is to be taken (kernels/attention/online_softmax.hpp): its keys, `stride` floats from
+// one to the next, in so many registers of rows, and what its rows have seen so far, a float for each row.
+struct SoftmaxTile {
+  float *max;
+  float *sum;
+  float *rescale;
+  float *scores;
+  int64_t stride;
+  int64_t vectors;
+  int64_t keys;
+  float exponent_scale;
+};
+
+struct AttentionProblem;
 struct MatmulRows;
 
 namespace FOVEA_SHARED_ISA {
@@ -50,6 +94,20 @@ void scale_rows_of(const ScaledRows &from, int64_t feature, int64_t width, void 
 
 // Scores plus bias, or -infinity where masked (kernels/attention/bias_and_mask.hpp).
 void add_bias_and_mask(const MaskedScores &tile);
+
+// Turns raw scores into logits, after they are multiplied by a factor (kernels/attention/change_scores.hpp).
+void change_scores(const LogitTile &tile, const AttentionProblem &problem, float multiply);
+
+// Dropout on a tile of weights (kernels/attention/drop_weights.hpp).
+void drop_weights(const LogitTile &tile, const Dropout &dropout, int64_t batch);
+
+// Turns a tile of logits into weights and brings the state up to date: the first where lanes are rows, the other where
+// a register holds several keys (kernels/attention/dense_tile.hpp).
+void update_softmax(const SoftmaxTile &tile);
+void update_softmax_of_dense(const SoftmaxTile &tile);
+
+// What a row with nothing to attend gives, in the outputs' type (kernels/attention/empty_row.hpp).
+void fill_empty_row(const AttentionProblem &problem, int64_t batch, int64_t kv_head, void *out);
 
 // Copies of a product's rows as floats, a row's `depth` of them after the other's.
 void copy_float_rows(const MatmulRows &rows);

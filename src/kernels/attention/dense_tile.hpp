@@ -93,9 +93,11 @@ FOVEA_INLINE Float fold_lanes(const Float &value, const Combine &combine) {
 }
 
 // Turns the tile of logits into weights and updates the state, whose lanes repeat those of the rows.
-template <int width, int64_t rows>
-FOVEA_INLINE void update_softmax_of_width(SoftmaxState<rows> &state, float *scores, int64_t end,
-                                          const ScaledExp2 &exponent) {
+template <int width>
+FOVEA_INLINE void softmax_of_width(const SoftmaxTile &tile) {
+  const ScaledExp2 exponent(tile.exponent_scale);
+  float *scores = tile.scores;
+  const int64_t end = tile.keys * width;
   Float best[dense_step];
   unroll<dense_step>([&](auto i) FOVEA_INLINE_BODY { best[i] = minus_infinity(); });
   for (int64_t at = 0; at < end; at += dense_step * lanes) {
@@ -104,7 +106,7 @@ FOVEA_INLINE void update_softmax_of_width(SoftmaxState<rows> &state, float *scor
   const Float tile_best =
       fold_lanes<width>(larger(larger(best[0], best[1]), best[2]),
                         [](const Float &a, const Float &b) FOVEA_INLINE_BODY { return larger(a, b); });
-  const Float old_max = repeat_group<width>(LaneList(), load(state.max));
+  const Float old_max = repeat_group<width>(LaneList(), load(tile.max));
   const Float new_max = larger(tile_best, old_max);
   const Float base = finite_max(new_max);
   const Float rescale = exponent(old_max - base);
@@ -121,18 +123,14 @@ FOVEA_INLINE void update_softmax_of_width(SoftmaxState<rows> &state, float *scor
   }
   const Float total = fold_lanes<width>(sum[0] + sum[1] + sum[2],
                                         [](const Float &a, const Float &b) FOVEA_INLINE_BODY { return a + b; });
-  const Float old_sum = repeat_group<width>(LaneList(), load(state.sum));
-  store(state.max, new_max);
-  store(state.rescale, rescale);
-  store(state.sum, multiply_add(old_sum, rescale, total));
+  const Float old_sum = repeat_group<width>(LaneList(), load(tile.sum));
+  store(tile.max, new_max);
+  store(tile.rescale, rescale);
+  store(tile.sum, multiply_add(old_sum, rescale, total));
 }
 
-template <int64_t rows>
-FOVEA_NOINLINE void update_softmax_of_dense(SoftmaxState<rows> &state, const ScoreTile &tile,
-                                            const ScaledExp2 &exponent) {
-  with_dense_width(tile.stride, [&](auto width) FOVEA_INLINE_BODY {
-    update_softmax_of_width<decltype(width)::value>(state, tile.scores, tile.keys * tile.stride, exponent);
-  });
+FOVEA_INLINE void softmax_of_dense(const SoftmaxTile &tile) {
+  with_dense_width(tile.stride, [&](auto width) FOVEA_INLINE_BODY { softmax_of_width<decltype(width)::value>(tile); });
 }
 
 }  // namespace

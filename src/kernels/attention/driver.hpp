@@ -166,9 +166,9 @@ struct AttentionDriver {
     }
     if (is_dense()) {
       if (!plain) tile = to_dense_tile(tile, width);
-      update_softmax_of_dense(band.state, tile, exponent);
+      update_softmax_of_dense(softmax_tile(band.state, tile, exponent));
     } else {
-      update_softmax(band.state, tile, exponent);
+      update_softmax(softmax_tile(band.state, tile, exponent));
     }
     if (problem.dropout.threshold != 0) {
       if (is_dense()) tile = from_dense_tile(tile, rows);  // lanes have to be rows

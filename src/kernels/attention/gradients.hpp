@@ -28,6 +28,7 @@
 #include "kernels/attention/many_rows.hpp"
 #include "kernels/attention/online_softmax.hpp"
 #include "kernels/attention/weighted_rows.hpp"
+#include "kernels/math/tanh.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {

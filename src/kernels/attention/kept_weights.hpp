@@ -12,6 +12,7 @@
 
 #include "kernels/attention/empty_rows.hpp"
 #include "kernels/attention/online_softmax.hpp"
+#include "kernels/elements.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {

@@ -1,12 +1,9 @@
-// Turns raw scores into logits: scale, soft-cap, bias, ALiBi, masks, on a tile of scores[key][row]. Each option is one
-// pass over the tile, which lies in the first-level cache; options that are off cost nothing. Masked scores become
-// -infinity.
+// Tiles of scores[key][row], and what turns raw scores into logits (attention/change_scores.hpp).
 #pragma once
 
 #include <math.h>
 
 #include "kernels/attention/row_table.hpp"
-#include "kernels/math/tanh.hpp"
 #include "kernels/shared_rows.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -45,45 +42,6 @@ FOVEA_INLINE ScoreTile make_tile(float *scores, const RowTable<rows> &table, int
 }
 
 FOVEA_INLINE Float minus_infinity() { return Float(-INFINITY); }
-
-FOVEA_INLINE Mask as_float_mask(const xsimd::batch_bool<int32_t, Arch> &mask) {
-  return xsimd::batch_bool_cast<float>(mask);
-}
-
-FOVEA_INLINE void apply_softcap(const ScoreTile &tile, float softcap) {
-  const Float cap(softcap);
-  const Float inverse(1.0f / softcap < __FLT_MAX__ ? 1.0f / softcap : __FLT_MAX__);  // of a subnormal one infinite
-  tile.for_each([&](const Float &score, int64_t, int64_t)
-                    FOVEA_INLINE_BODY { return cap * tanh_register(score * inverse); });
-}
-
-// score - slope * |position - key|
-template <int64_t rows>
-FOVEA_INLINE void apply_alibi(const ScoreTile &tile, const RowTable<rows> &table) {
-  tile.for_each([&](const Float &score, int64_t j, int64_t r) FOVEA_INLINE_BODY {
-    const Int ahead = Int::load_aligned(table.position + r) - Int(static_cast<int32_t>(tile.key + j));
-    const Float distance = xsimd::to_float(xsimd::abs(ahead));
-    return multiply_add(-load(table.slope + r), distance, score);
-  });
-}
-
-template <int64_t rows>
-FOVEA_INLINE void apply_ranges(const ScoreTile &tile, const RowTable<rows> &table) {
-  tile.for_each([&](const Float &score, int64_t j, int64_t r) FOVEA_INLINE_BODY {
-    const Int key(static_cast<int32_t>(tile.key + j));
-    const auto attended =
-        (key >= Int::load_aligned(table.first_key + r)) & (key < Int::load_aligned(table.last_key + r));
-    return choose(as_float_mask(attended), score, minus_infinity());
-  });
-}
-
-template <int64_t rows>
-FOVEA_INLINE void apply_leave_one_out(const ScoreTile &tile, const RowTable<rows> &table) {
-  tile.for_each([&](const Float &score, int64_t j, int64_t r) FOVEA_INLINE_BODY {
-    const Int key(static_cast<int32_t>(tile.key + j));
-    return choose(as_float_mask(key == Int::load_aligned(table.left_out + r)), minus_infinity(), score);
-  });
-}
 
 // The smallest range among `keys` keys from `key` on that holds all keys which the boolean mask lets some row attend,
 // counted from the first.
@@ -124,33 +82,22 @@ struct ScoreScale {
 
 inline float score_unit(const AttentionProblem &problem) { return ScoreScale(problem).natural; }
 
-// All of the above, in the order of the formula. Needs scores for every key of the tile that some row attends; what
-// lies elsewhere in the tile is overwritten.
 template <int64_t rows>
-FOVEA_NOINLINE void to_logits(const ScoreTile &tile, const RowTable<rows> &table, const AttentionProblem &problem,
-                              const ScoreScale &scale) {
-  if (scale.multiply != 1.0f) {
-    const Float factor(scale.multiply);
-    tile.for_each([&](const Float &score, int64_t, int64_t) FOVEA_INLINE_BODY { return score * factor; });
-  }
-  if (problem.score.inverse_squares != nullptr) {
-    tile.for_each([&](const Float &score, int64_t, int64_t r)
-                      FOVEA_INLINE_BODY { return score * load(table.inverse_square + r); });
-  }
-  if (problem.logits.softcap != 0.0f) apply_softcap(tile, problem.logits.softcap);
-  if (problem.logits.alibi_slopes != nullptr) apply_alibi(tile, table);
-  if (problem.logits.bias != nullptr || problem.pattern.mask != nullptr) {
-    add_bias_and_mask({.scores = tile.scores,
-                       .stride = tile.stride,
-                       .key = tile.key,
-                       .keys = tile.keys,
-                       .rows = table.count,
-                       .bias = table.bias,
-                       .mask = table.mask,
-                       .bias_dtype = problem.logits.bias_dtype});
-  }
-  if (problem.pattern.leave_one_out) apply_leave_one_out(tile, table);
-  if (tile.vector_any != nullptr) apply_ranges(tile, table);
+FOVEA_INLINE LogitTile with_rows(const ScoreTile &tile, const RowTable<rows> &table) {
+  return {.scores = tile.scores,
+          .stride = tile.stride,
+          .vectors = tile.vectors,
+          .key = tile.key,
+          .keys = tile.keys,
+          .vector_any = tile.vector_any,
+          .rows = table.logit_rows()};
+}
+
+// Needs scores for every key of the tile that some row attends; what lies elsewhere in the tile is overwritten.
+template <int64_t rows>
+FOVEA_INLINE void to_logits(const ScoreTile &tile, const RowTable<rows> &table, const AttentionProblem &problem,
+                            const ScoreScale &scale) {
+  change_scores(with_rows(tile, table), problem, scale.multiply);
 }
 
 }  // namespace

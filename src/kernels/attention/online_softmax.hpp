@@ -83,19 +83,31 @@ FOVEA_INLINE Float exponentiate(float *scores, int64_t stride, int64_t keys, con
   return sum[0];
 }
 
-// Turns a tile of logits into weights and brings the state up to date.
+// What the softmax of a tile takes.
 template <int64_t rows>
-FOVEA_NOINLINE void update_softmax(SoftmaxState<rows> &state, const ScoreTile &tile, const ScaledExp2 &exponent) {
+FOVEA_INLINE SoftmaxTile softmax_tile(SoftmaxState<rows> &state, const ScoreTile &tile, const ScaledExp2 &exponent) {
+  return {.max = state.max,
+          .sum = state.sum,
+          .rescale = state.rescale,
+          .scores = tile.scores,
+          .stride = tile.stride,
+          .vectors = tile.vectors,
+          .keys = tile.keys,
+          .exponent_scale = exponent.factor};
+}
+
+FOVEA_INLINE void softmax_of_rows(const SoftmaxTile &tile) {
+  const ScaledExp2 exponent(tile.exponent_scale);
   for (int64_t v = 0; v < tile.vectors; ++v) {
     float *scores = tile.scores + v * lanes;
-    const Float old_max = load(state.max + v * lanes);
+    const Float old_max = load(tile.max + v * lanes);
     const Float new_max = larger(tile_max(scores, tile.stride, tile.keys), old_max);
     const Float base = finite_max(new_max);
     const Float rescale = exponent(old_max - base);
     const Float sum = exponentiate(scores, tile.stride, tile.keys, base, exponent);
-    store(state.max + v * lanes, new_max);
-    store(state.rescale + v * lanes, rescale);
-    store(state.sum + v * lanes, multiply_add(load(state.sum + v * lanes), rescale, sum));
+    store(tile.max + v * lanes, new_max);
+    store(tile.rescale + v * lanes, rescale);
+    store(tile.sum + v * lanes, multiply_add(load(tile.sum + v * lanes), rescale, sum));
   }
 }
 

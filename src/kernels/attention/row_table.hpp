@@ -4,14 +4,11 @@
 
 #include "kernels/attention/problem.hpp"
 #include "kernels/random/philox.hpp"
+#include "kernels/shared_rows.hpp"
 #include "kernels/simd.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
-
-struct KeyRange {
-  int64_t first, last;  // [first, last)
-};
 
 // The smallest range that holds both.
 FOVEA_INLINE KeyRange cover(const KeyRange &a, const KeyRange &b) {
@@ -148,10 +145,17 @@ struct RowTable {
     for (int64_t r = count; r < vectors * lanes; ++r) philox[0][r] = philox[1][r] = philox[2][r] = 0;
   }
 
-  // The random numbers of a register of rows for four keys are the rest of Philox's rounds on these.
-  FOVEA_INLINE PhiloxCounters philox_counters(int64_t vector, const PhiloxColumn &column) const {
-    const int64_t r = vector * lanes;
-    return counters_ahead({philox[0] + r, philox[1] + r, philox[2] + r}, column);
+  FOVEA_INLINE LogitRows logit_rows() const {
+    return {.first_key = first_key,
+            .last_key = last_key,
+            .left_out = left_out,
+            .position = position,
+            .slope = slope,
+            .inverse_square = inverse_square,
+            .philox = {philox[0], philox[1], philox[2]},
+            .bias = bias,
+            .mask = mask,
+            .count = count};
   }
 };
 
