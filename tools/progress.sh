@@ -72,7 +72,7 @@ logged() {
   shift
   mkdir -p "$logs"
   : >"$log"
-  watch_log "$log" &
+  watch_log "$log" 9>&- & # without the lock of the build, which its sleep would hold on to
   watcher=$!
   status=0
   "$@" >"$log" 2>&1 || status=$?

@@ -135,6 +135,11 @@ END
   echo "case \" \$* \" in *\" -n \"*) exit ;; esac; echo second >>$scratch/order" | stub ninja
   root/dev build >said 2>&1 </dev/null || fail "./dev build fails beside another"
   wait
+  echo "exec $real_sleep 1" | stub sleep # of the progress line, which outlives the step that it waits in
+  rm -rf root/build
+  root/dev build >said 2>&1 </dev/null || fail "./dev build fails"
+  ! grep -q 'waiting for it' said || fail "./dev build waits for itself"
+  echo "exec $real_sleep 0.01" | stub sleep
   [ "$(head -n 1 order)" = first ] || fail "a second command does not wait for the first"
   echo "ok: one compiles at a time"
 else
