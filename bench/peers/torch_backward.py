@@ -8,7 +8,7 @@ import inputs
 torch._functorch.config.donated_buffer = False  # a backward pass that is run again keeps what the forward one left
 
 
-class Problem:
+class Leaves:
     """A case's tensors as leaves of a graph, outside of the inference mode that other cases run in."""
 
     def __init__(self, case, given):
@@ -16,6 +16,12 @@ class Problem:
         with torch.inference_mode(False):
             self.leaves = {name: x.clone().requires_grad_() for name, x in given.items() if name != "grad_out"}
             self.grad_out = given["grad_out"].clone()
+
+
+class Problem(Leaves):
+    def __init__(self, case, given):
+        super().__init__(case, given)
+        with torch.inference_mode(False):
             allowed = inputs.allowed_keys(case)
             self.allowed = None if allowed is None else torch.from_numpy(allowed)
 

@@ -8,17 +8,10 @@ import torch._functorch.config
 import torch.nn.functional as F
 
 import inputs
+import torch_backward
 
 
-class Problem:
-    """A case's tensors as leaves of a graph, outside of the inference mode that other cases run in."""
-
-    def __init__(self, case, given):
-        self.case = case
-        with torch.inference_mode(False):
-            self.leaves = {name: x.clone().requires_grad_() for name, x in given.items() if name != "grad_out"}
-            self.grad_out = given["grad_out"].clone()
-
+class Problem(torch_backward.Leaves):
     def run_of(self, layer, leaves=None):
         """A step: out and the gradients of all leaves, in the order of inputs.training_parts."""
         leaves = self.leaves if leaves is None else leaves

@@ -4,7 +4,7 @@
 #include "kernels/attention/change_scores.hpp"
 #include "kernels/attention/dense_tile.hpp"
 #include "kernels/attention/drop_weights.hpp"
-#include "kernels/attention/empty_row.hpp"
+#include "kernels/attention/empty_row_output.hpp"
 #include "kernels/products/float_rows.hpp"
 #include "kernels/scaled_rows.hpp"
 #include "kernels/transpose.hpp"

@@ -106,7 +106,7 @@ void drop_weights(const LogitTile &tile, const Dropout &dropout, int64_t batch);
 void update_softmax(const SoftmaxTile &tile);
 void update_softmax_of_dense(const SoftmaxTile &tile);
 
-// What a row with nothing to attend gives, in the outputs' type (kernels/attention/empty_row.hpp).
+// What a row with nothing to attend gives, in the outputs' type (kernels/attention/empty_row_output.hpp).
 void fill_empty_row(const AttentionProblem &problem, int64_t batch, int64_t kv_head, void *out);
 
 // Copies of a product's rows as floats, a row's `depth` of them after the other's.

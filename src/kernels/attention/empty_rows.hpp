@@ -1,4 +1,4 @@
-// What is said of a row with nothing to attend: its weights and its log-sum-exp. empty_row.hpp has its output.
+// What is said of a row with nothing to attend: its weights and its log-sum-exp. empty_row_output.hpp has its output.
 #pragma once
 
 #include <math.h>

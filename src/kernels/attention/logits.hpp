@@ -1,5 +1,5 @@
 // From queries and keys to logits, a tile of keys at a time: the rows' table, their queries, scores, and what is done
-// to scores (attention/logit_terms.hpp). The forward pass, the returned weights and the returned scores consume it.
+// to scores (attention/change_scores.hpp). The forward pass, the returned weights and the returned scores consume it.
 #pragma once
 
 #include "kernels/attention/logit_terms.hpp"

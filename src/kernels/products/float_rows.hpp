@@ -23,8 +23,8 @@ inline void copy_float_row(const MatmulRows &rows, int64_t row, float *to) {
   }
 }
 
-// Floats that lie as columns, turned around in blocks whose lines are read and written once. Neither follow each other in
-// memory: those of the next block are asked for.
+// Floats that lie as columns, turned around in blocks whose lines are read and written once. They do not follow
+// each other in memory: those of the next block are asked for, whether there is one or not.
 inline void turn_columns(const MatmulRows &rows) {
   constexpr int64_t side = 16;  // a line
   const auto *a = static_cast<const float *>(rows.a);

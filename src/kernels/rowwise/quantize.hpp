@@ -12,9 +12,10 @@
 // a scale as all do, which holds it better than the nearest binary16. One with NaN or infinity has scale NaN, so that
 // it reads back as NaN. Differences, divisions and products are float32's, so that all sets give the same bits.
 //
-// Bound: instructions, some 55 for a group of 32 with AVX-512, 75 with AVX2. Scales of several groups are made one after
-// the other: by itself each waits for two divisions; as lanes of one register they wait for the stores of their floats.
-// A division for each number would take longer than all the rest.
+// Bound: instructions. With AVX2 callgrind counts 157 for a group of 32 float32 numbers, 175 of bfloat16 and 223 in 4 bits,
+// and a Zen 3 does 3.5 a cycle. Scales of several groups are made one after the other: by itself each waits for two
+// divisions; as lanes of one register they wait for the stores of their floats. A division for each number would take
+// longer than all the rest.
 #pragma once
 
 #include "kernels/kernel_table.hpp"
