@@ -45,7 +45,7 @@ inline void run_bias(const ScoreFunction &score, const ScoreFunction &dot, Gradi
       for (int64_t query = block.query; query < block.query_end; query += rows) {
         task.scores.batch = batch;
         task.scores.kv_head = head / sizes.group;
-        task.scores.row_begin = head % sizes.group * sizes.query_len + query;
+        task.scores.row_begin = sizes.first_row_of(head) + query;
         task.scores.row_count = min_of(rows, block.query_end - query);
         GradientDriver(score, dot, task).add_bias(sums);
       }

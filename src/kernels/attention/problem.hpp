@@ -30,6 +30,9 @@ struct AttentionSizes {
   int64_t batch = 0, heads = 0, kv_heads = 0, group = 0, query_len = 0, key_len = 0;
   int64_t head_dim = 0, key_dim = 0, value_dim = 0;  // of queries, keys and values as they are given
   int64_t compared_dim = 0;                          // of queries and keys as kernels compare them
+
+  // Where a head's queries begin among its group's rows.
+  int64_t first_row_of(int64_t head) const { return head % group * query_len; }
 };
 
 // What a score function reads besides queries and keys.

@@ -217,8 +217,7 @@ class GradientRun {
     for (int64_t batch = 0; batch < sizes.batch; ++batch) {
       const int64_t kv_head = batch * grid.kv_heads + head / sizes.group;
       for (int64_t split = 0; split < splits; ++split) {
-        const float *row =
-            part.in(block_) + (kv_head * splits + split) * grid.rows + head % sizes.group * sizes.query_len;
+        const float *row = part.in(block_) + (kv_head * splits + split) * grid.rows + sizes.first_row_of(head);
         for (int64_t query = 0; query < sizes.query_len; ++query) sum += static_cast<double>(row[query]);
       }
     }
