@@ -171,7 +171,7 @@ FOVEA_NOINLINE void multiply_run(const MatmulTask &task, const MatmulStep &run, 
       multiply_group<Right, true, block_vectors>(task, step, group);
       continue;
     }
-    for_each_vector_group(ceil_div(step.columns, lanes), [&](auto vectors, int64_t) FOVEA_INLINE_BODY {
+    with_vectors(ceil_div(step.columns, lanes), [&](auto vectors) FOVEA_INLINE_BODY {
       multiply_group<Right, false, decltype(vectors)::value>(task, step, group);
     });
   }

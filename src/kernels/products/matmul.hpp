@@ -184,16 +184,16 @@ FOVEA_NOINLINE void multiply_step(const MatmulTask &task, const MatmulStep &step
       return multiply_panel<Panel, 1, row_panels * block_vectors>(task, step, 0);
     }
   }
-  const auto multiply = [&](auto vectors, int64_t) FOVEA_INLINE_BODY {
+  const auto multiply = [&](auto vectors) FOVEA_INLINE_BODY {
     constexpr int count = decltype(vectors)::value;
     for_each_block<count>(step.rows, [&](auto rows, int64_t r) FOVEA_INLINE_BODY {
       multiply_panel<Panel, decltype(rows)::value, count>(task, step, r);
     });
   };
   if constexpr (Panel::always_whole) {
-    multiply(Index<block_vectors>{}, 0);
+    multiply(Index<block_vectors>{});
   } else {
-    for_each_vector_group(ceil_div(step.columns, lanes), multiply);
+    with_vectors(ceil_div(step.columns, lanes), multiply);
   }
 }
 

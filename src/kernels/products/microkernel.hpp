@@ -15,7 +15,7 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 // The block shapes that leave room for one row of b and a broadcast: 32 registers take 6 x 4, 8 x 3 or 12 x 2, 16 take
-// 6 x 2.
+// 6 x 2. Three registers are a shape of products alone, whose last panel may have as many.
 constexpr int block_vectors = has_32_registers ? 4 : 2;
 template <int vectors>
 constexpr int block_rows = (has_32_registers ? 24 : 12) / vectors;
@@ -125,15 +125,18 @@ template <int rows, int vectors, class Add>
 FOVEA_INLINE void sum_in_chains(Block<rows, vectors> &block, int64_t first, int64_t last, int64_t chain,
                                 const Add &add) {
   alignas(64) float before[rows * vectors * lanes];
-  for (int64_t k = first, end = first / chain * chain + chain;; k = end, end += chain) {
+  const auto add_before = [&]() FOVEA_INLINE_BODY {
+    unroll<rows * vectors>([&](auto i) FOVEA_INLINE_BODY { block.at[i] = load(before + i * lanes) + block.at[i]; });
+  };
+  int64_t k = first, end = first / chain * chain + chain;
+  for (;; k = end, end += chain) {
     block.clear();
     add(k, min_of(last, end) - k);
-    if (k > first) {
-      unroll<rows * vectors>([&](auto i) FOVEA_INLINE_BODY { block.at[i] = load(before + i * lanes) + block.at[i]; });
-    }
-    if (last <= end) return;
+    if (last <= end) break;
+    if (k > first) add_before();
     unroll<rows * vectors>([&](auto i) FOVEA_INLINE_BODY { store(before + i * lanes, block.at[i]); });
   }
+  if (k > first) add_before();
 }
 
 // How many of a score's features are summed in one chain.
@@ -183,32 +186,35 @@ FOVEA_INLINE void for_each_block(int64_t count, const Body &body) {
   for_each_rest_block<rows>(i, count, body);
 }
 
-// Covers vectors from 0 on with groups of block_vectors and one smaller group of several: body(Index<vectors>, first).
-// Returns the first that is left: `count`, or the last one.
+// Covers vectors from 0 on with groups of block_vectors and of two: body(Index<vectors>, first). Returns the first that
+// is left: `count`, or the last one.
 template <class Body>
 FOVEA_INLINE int64_t for_each_wide_group(int64_t count, const Body &body) {
   int64_t i = 0;
   for (; i + block_vectors <= count; i += block_vectors) body(Index<block_vectors>{}, i);
-  if constexpr (block_vectors > 3) {
-    if (i + 3 == count) {
-      body(Index<3>{}, i);
-      i = count;
-    }
-  }
   if constexpr (block_vectors > 2) {
-    if (i + 2 == count) {
+    if (i + 2 <= count) {
       body(Index<2>{}, i);
-      i = count;
+      i += 2;
     }
   }
   return i;
 }
 
-// Covers [0, count) vectors with groups of block_vectors and one smaller group: body(Index<vectors>, first).
+// Covers [0, count) vectors with groups of block_vectors, of two and of one: body(Index<vectors>, first).
 template <class Body>
 FOVEA_INLINE void for_each_vector_group(int64_t count, const Body &body) {
   const int64_t last = for_each_wide_group(count, body);
   if (last < count) body(Index<1>{}, last);
+}
+
+// body(Index<count>) of a count from 1 to block_vectors.
+template <int most = block_vectors, class Body>
+FOVEA_INLINE void with_vectors(int64_t count, const Body &body) {
+  if constexpr (most > 1) {
+    if (count < most) return with_vectors<most - 1>(count, body);
+  }
+  body(Index<most>{});
 }
 
 }  // namespace

@@ -94,9 +94,8 @@ struct DotPairsTogether {
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
     const int64_t pairs = job.problem.sizes.compared_dim / 2;
-    for_each_vector_group(ceil_div(job.table.count, parts), [&](auto registers, int64_t) FOVEA_INLINE_BODY {
-      score_streams<decltype(registers)::value>(job, pairs);
-    });
+    with_vectors(ceil_div(job.table.count, parts),
+                 [&](auto registers) FOVEA_INLINE_BODY { score_streams<decltype(registers)::value>(job, pairs); });
   }
 };
 
