@@ -125,7 +125,7 @@ struct GradientDriver {
                  (problem.logits.softcap != 0.0f || problem.score.inverse_squares != nullptr ||
                   gradients.wants_slopes || gradients.wants_widths);
     parts_pairs = problem.score.kind == ScoreKind::gaussian && problem.score.key_scalars != nullptr;
-    keeps_raw = problem.logits.softcap != 0.0f || gradients.wants_widths || parts_pairs;
+    keeps_raw = problem.logits.softcap != 0.0f || gradients.wants_widths;
   }
 
   // Gives the band its arrays; returns where the next begin.
@@ -295,11 +295,15 @@ struct GradientDriver {
     }
     if (problem.dropout.threshold != 0) apply_dropout(grad_tile, band.table, problem.dropout, task.scores.batch);
     logits.score(band.table, band.query, tile, nothing_next);
-    if (keeps_raw) memcpy(raw, scores, static_cast<size_t>(tile.keys * rows) * sizeof(float));
+    const bool wants_raw = keeps_raw || has_near_pairs(band);
+    if (wants_raw) memcpy(raw, scores, static_cast<size_t>(tile.keys * rows) * sizeof(float));
     logits.finish(band.table, tile);
     weigh(band, tile);
     return tile;
   }
+
+  // Of the tile whose scores have been made last.
+  FOVEA_INLINE bool has_near_pairs(const Band &band) const { return parts_pairs && band.query[some_near_at] != 0.0f; }
 
   FOVEA_INLINE ScoreTile gradients_of(ScoreTile tile) const {
     tile.scores = grads;
@@ -325,7 +329,7 @@ struct GradientDriver {
         .query_sums = gradients.query.wanted ? band.query_sums : nullptr,
         .key_sums = gradients.key.wanted ? key_sums + key * key_stride : nullptr,
         .vector_sums = task.vector_part,
-        .raw = parts_pairs ? raw : nullptr};
+        .raw = has_near_pairs(band) ? raw : nullptr};
     if (score.gradient == nullptr || score.gradient(&job)) pass_dot_gradients(job);
   }
 

@@ -24,6 +24,10 @@ struct ScoreJob {
   FOVEA_INLINE float key_scalar(int64_t j) const { return key_scalars[tile.key + j]; }
 };
 
+// Of Gaussian scores whose keys have norms, where `query` says what the last tile had, as 1 or 0: near pairs only; near
+// pairs, maybe beside others. A tile that is said to have none has none.
+constexpr int64_t all_near_at = 0, some_near_at = 1;
+
 // Gradients of a tile of raw scores, in place of the scores, to be passed on: added to the sums of queries and of keys.
 template <int64_t rows>
 struct GradientJob {
@@ -33,7 +37,7 @@ struct GradientJob {
   float *query_sums;        // [d][row]; null: not wanted
   float *key_sums;          // [key][stride]; null: not wanted
   float *vector_sums;       // [unit], of the vector v of additive scores; null: not wanted
-  float *raw;               // raw scores, [key][row], to be written over; known of Gaussian ones whose keys have norms
+  float *raw;               // raw scores, [key][row], to be written over; null: none of them is of a near pair
 };
 
 template <class A, class B>

@@ -8,7 +8,7 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 // So many rows are added up in one chain.
-constexpr int64_t row_chain = 32;
+constexpr int64_t row_chain = 64;
 
 // x and sums: rows of `stride` floats, whole registers.
 FOVEA_NOINLINE void add_weighted_rows(float *sums, const ScoreTile &tile, const float *x, int64_t stride,
@@ -42,8 +42,8 @@ inline void pass_dot_gradients(const GradientJob<ManyRowsValues::tile_rows> &job
   if (job.query_sums != nullptr) {
     alignas(64) float once[rows];
     for (int64_t r = 0; r < rows; r += lanes) store(once + r, splat(1.0f));
-    ManyRowsValues::add_values(job.query_sums, job.score.keys, job.score.problem.sizes.compared_dim, row_count, tile,
-                               once);
+    ManyRowsValues::add_values<ManyRowsValues::tile_keys>(job.query_sums, job.score.keys,
+                                                          job.score.problem.sizes.compared_dim, row_count, tile, once);
   }
   if (job.key_sums != nullptr) add_weighted_rows(job.key_sums, tile, job.query_rows, job.stride, row_count);
 }

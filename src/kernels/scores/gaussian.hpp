@@ -47,13 +47,18 @@ struct FloatPoints : DotManyRows {
   FOVEA_INLINE static Float least_near(const Float &quarter) { return quarter; }
 };
 
+// What the pairs of a tile were.
+struct NearPairs {
+  bool some = false, all = true;
+};
+
 template <class Points>
 struct Gaussian : Points {
   using Points::tile_rows;
   using Product = typename Points::Product;
   using Difference = typename Points::Difference;
 
-  // Whether the last tile's pairs were all near; per row -|q|^2 / 4; the queries.
+  // What the last tile's pairs were (score.hpp); per row -|q|^2 / 4; the queries.
   static constexpr int64_t quarters_at = lanes, queries_at = quarters_at + tile_rows;
   static constexpr int64_t query_floats(int64_t head_dim) { return queries_at + Points::query_floats(head_dim); }
 
@@ -61,7 +66,7 @@ struct Gaussian : Points {
                                           float *query) {
     float *at = query + queries_at;
     Points::load_queries(problem, table, at);
-    query[0] = 0.0f;
+    query[all_near_at] = 0.0f;
     if (problem.score.key_scalars == nullptr) return;
     const float *end = at + Points::query_floats(problem.sizes.compared_dim);
     for (int64_t r = 0; r < table.vectors * lanes; r += lanes) {
@@ -81,20 +86,21 @@ struct Gaussian : Points {
         take_differences(scores);
       });
     }
-    bool all_near = true;
-    if (job.query[0] != 0.0f) {
+    NearPairs near;
+    if (job.query[all_near_at] != 0.0f) {
       for_each_block_of(job, [&](const auto &scores) FOVEA_INLINE_BODY {
         fetch_next(scores);
         take_differences(scores);
-        if (!surely_near(scores)) all_near = take_products(scores) && all_near;
+        surely_near(scores) ? void(near.some = true) : take_products(scores, &near);
       });
     } else {
       const ScoreJob<tile_rows> products = {job.problem, job.table, job.query + queries_at, job.keys, job.key_scalars,
                                             job.tile,    job.next};
       dot_products().score(&products);
-      for_each_block_of(job, [&](const auto &scores) FOVEA_INLINE_BODY { all_near = expand(scores) && all_near; });
+      for_each_block_of(job, [&](const auto &scores) FOVEA_INLINE_BODY { expand(scores, &near); });
     }
-    job.query[0] = all_near ? 1.0f : 0.0f;
+    job.query[all_near_at] = near.all ? 1.0f : 0.0f;
+    job.query[some_near_at] = near.some ? 1.0f : 0.0f;
   }
 
   FOVEA_NOINLINE static bool gradient(const GradientJob<tile_rows> &job) {
@@ -164,14 +170,14 @@ struct Gaussian : Points {
   }
 
   template <class Scores>
-  FOVEA_NOINLINE static bool take_products(const Scores &scores) {
+  FOVEA_NOINLINE static void take_products(const Scores &scores, NearPairs *near) {
     sum<Product>(scores, [](int, int, const Float &product, float *at) FOVEA_INLINE_BODY { store(at, product); });
-    return expand(scores);
+    expand(scores, near);
   }
 
-  // From the dot product to the score, which for pairs that are near is the difference. Returns whether all are.
+  // From the dot product to the score, which for pairs that are near is the difference.
   template <class Scores>
-  FOVEA_INLINE static bool expand(const Scores &scores) {
+  FOVEA_INLINE static void expand(const Scores &scores, NearPairs *near) {
     Mask all_far = zero() == zero();
     scores.for_each([&](auto r, auto i, auto, float *at) FOVEA_INLINE_BODY {
       const Float fourth = quarter(scores, r, i);
@@ -179,7 +185,12 @@ struct Gaussian : Points {
       all_far = all_far & (score < Points::least_near(fourth));
       store(at, score);
     });
-    return !xsimd::all(all_far) && replace_near(scores);
+    if (xsimd::all(all_far)) {
+      near->all = false;
+    } else {
+      near->some = true;
+      near->all = replace_near(scores) && near->all;
+    }
   }
 
   template <class Scores>

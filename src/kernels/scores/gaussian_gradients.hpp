@@ -34,12 +34,10 @@ struct GaussianGradients {
 
   // Returns whether gradients of far pairs are left in the tile, to be passed on as those of dot products.
   FOVEA_NOINLINE bool run() {
-    bool any_near = true, any_far = false;
-    if (job.score.key_scalars == nullptr) {
-      near = job.score.tile.scores;
-    } else {
-      part(&any_near, &any_far);
-    }
+    const bool is_parted = job.score.key_scalars != nullptr;  // else all are near
+    bool any_near = !is_parted, any_far = is_parted;
+    if (!is_parted) near = job.score.tile.scores;
+    if (is_parted && job.raw != nullptr) part(&any_near, &any_far);
     all_near = !any_far;
     if (any_far) subtract_sums();
     if (any_near && job.query_sums != nullptr) pass_to_queries();
