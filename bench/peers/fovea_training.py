@@ -1,8 +1,8 @@
 """fovea's ways to a step of training a layer of multi-head self-attention: the forward pass, and the gradients of all it takes.
 
-The layer's backward call makes the forward pass again. Who calls the layer's parts one by one, linear layers and attention,
-hands queries, keys, values, heads and log-sum-exp from the forward to the backward pass, as PyTorch does. Weights change with
-each step, so it packs them anew. Needs NumPy.
+The layer's two calls, where the forward one keeps what the backward one needs (options.kept), and the calls that the layer is
+made of, linear layers and attention: both hand queries, keys, values, heads and log-sum-exp on, as PyTorch does. Weights change
+with each step, so both pack them anew. Needs NumPy.
 """
 import ctypes
 
@@ -32,8 +32,11 @@ def by_layer(calls, case):
     gradients = calls.struct("fovea_mha_gradients", out=taken["grad_out"], query=given["x"],
                              **{name: given[name] for name in PARAMETERS})
     layer = parameters, taken["x"], None, None  # key and value: x too
-    forward = calls.call("fovea_multi_head_attention_once", tensors.out, *layer, given["out"], None)
-    backward = calls.call("fovea_multi_head_attention_backward", tensors.out, *layer, None, gradients)
+    batch, length, hidden = taken["x"].array.shape
+    kept = calls.tensor(inputs.aligned_empty((batch * length * (4 * hidden + case.heads),), np.float32), "f32")
+    options = calls.struct("fovea_mha_options", kept=kept)
+    forward = calls.call("fovea_multi_head_attention_once", tensors.out, *layer, given["out"], options)
+    backward = calls.call("fovea_multi_head_attention_backward", tensors.out, *layer, options, gradients)
 
     def run():
         forward()

@@ -1,12 +1,12 @@
 // Benchmarks of the backward passes of layers, linear_backward/f32/<M>x<N>x<K>_<activation>/... of x, weight and bias,
 // and multi_head_backward/f32/<shape>/... of inputs, weights and biases of self-attention. multi_head_training/... is a
-// whole step: the forward call with weights that are packed for it, and then that backward call.
+// whole step: the forward call with weights that are packed for it, and then that backward call, of what it has kept.
 //
 // What bounds them: arithmetic. A linear layer's two products, and with an activation the forward pass's once more: 4
 // or 6 M N K flops at the multiply-add peak. Both new products turn one operand around: dx = h W of a weight [N,K] does
 // not, dW = h^T x has long sums over rows. Multi-head attention's is computed again (all of the forward pass but the
 // last projection), and goes back: twice the flops of each projection, and 5 / 2 of attention's. A step needs the forward
-// pass once: that the backward call makes it again is not in its bound.
+// pass once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
@@ -73,7 +73,7 @@ constexpr MultiHeadShape multi_head_shapes[] = {
 
 struct MultiHeadData {
   const MultiHeadShape &s;
-  Buffer x, in_weight, out_weight, in_bias, out_bias, out, grad_out;
+  Buffer x, in_weight, out_weight, in_bias, out_bias, out, kept, grad_out;
   Buffer grad_x, grad_in, grad_out_weight, grad_in_bias, grad_out_bias;
 
   explicit MultiHeadData(const MultiHeadShape &shape)
@@ -84,6 +84,7 @@ struct MultiHeadData {
         in_bias(normals(3 * s.hidden)),
         out_bias(normals(s.hidden)),
         out(zeros(s.training ? rows() : 0)),
+        kept(zeros(s.training ? kept_numbers() : 0)),
         grad_out(normals(rows())),
         grad_x(zeros(rows())),
         grad_in(zeros(3 * s.hidden * s.hidden)),
@@ -92,6 +93,7 @@ struct MultiHeadData {
         grad_out_bias(zeros(s.hidden)) {}
 
   int64_t rows() const { return s.batch * s.length * s.hidden; }
+  int64_t kept_numbers() const { return 4 * rows() + s.batch * s.length * s.heads; }
   Buffer scaled(int64_t outputs) const {
     Buffer weight = normals(outputs * s.hidden);
     const auto factor = static_cast<float>(1 / std::sqrt(static_cast<double>(s.hidden)));
@@ -120,9 +122,13 @@ struct MultiHeadData {
     parameters.out_weight = &given[2];
     parameters.in_bias = &given[3];
     parameters.out_bias = &given[4];
+    const fovea_tensor kept_view = vector(kept, kept_numbers());
+    fovea_mha_options options{};
+    options.struct_size = sizeof options;
     if (s.training) {
       const fovea_tensor out_view = rows_of(out);
-      check(fovea_multi_head_attention_once(context, &parameters, &given[0], nullptr, nullptr, &out_view, nullptr));
+      options.kept = &kept_view;
+      check(fovea_multi_head_attention_once(context, &parameters, &given[0], nullptr, nullptr, &out_view, &options));
     }
     fovea_mha_gradients gradients{};
     gradients.struct_size = sizeof gradients;
@@ -132,7 +138,7 @@ struct MultiHeadData {
     gradients.out_weight = &wanted[2];
     gradients.in_bias = &wanted[3];
     gradients.out_bias = &wanted[4];
-    check(fovea_multi_head_attention_backward(context, &parameters, &given[0], nullptr, nullptr, nullptr, &gradients));
+    check(fovea_multi_head_attention_backward(context, &parameters, &given[0], nullptr, nullptr, &options, &gradients));
   }
 };
 

@@ -319,6 +319,12 @@ typedef struct fovea_mha_options {
   const fovea_tensor *value_pages;
   const fovea_tensor *key_scales;           /* of pages of I8, or U8; else NULL                                         */
   const fovea_tensor *value_scales;
+  const fovea_tensor *kept;                 /* output F32 [n], contiguous, n = B Q H (D + Dv + 1) + B K Hkv (Dk + Dv):     *
+                                             * queries, keys and values as they were attended to, what attention gave and *
+                                             * its log-sum-exp, in an order of the library's own. An input of             *
+                                             * fovea_multi_head_attention_backward, which then computes none of it again. *
+                                             * Tensors between the steps are F32 with it. Not with a schedule, pages or a *
+                                             * plan. NULL: nothing is kept                                                */
 } fovea_mha_options;
 
 /* Multi-head attention (Vaswani et al. 2017):

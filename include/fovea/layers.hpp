@@ -282,6 +282,7 @@ struct MultiHeadOptions {
   const Schedule *schedule = nullptr;
   Output key_pages = {}, value_pages = {};
   Output key_scales = {}, value_scales = {};
+  Output kept = {};  // float, rank 1: multi_head_attention_backward() reads it
   Precision precision = Precision::unset;
 };
 
@@ -308,6 +309,7 @@ void with_c_options(const MultiHeadOptions &options, const Body &body) {
   c.value_pages = options.value_pages.get();
   c.key_scales = options.key_scales.get();
   c.value_scales = options.value_scales.get();
+  c.kept = options.kept.get();
   c.precision = static_cast<std::int32_t>(options.precision);
   body(c);
 }

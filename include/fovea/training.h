@@ -190,10 +190,12 @@ typedef struct fovea_mha_gradients {
 } fovea_mha_gradients;
 
 /* The backward pass of fovea_multi_head_attention, for parameters as the model has them. The forward pass is computed again, so
- * nothing of it needs to be kept; log_sum_exp, weights, scores, projected_query and projected_key of options.attention are not
- * looked at. Between the steps are F32 tensors. options has no schedule and no pages; precisions are not looked at. Scratch
- * memory: rows x twice (H D + Hkv Dk + Hkv Dv + H Dv) floats, packed weights, and what attention and products need. A call
- * that runs out of memory may have written some of the gradients. */
+ * nothing of it needs to be kept; but where options.kept is given it is what that call, of the same inputs, parameters and
+ * options, has written there, and is read instead: the same bits, if its precision was the highest. log_sum_exp, weights,
+ * scores, projected_query and projected_key of options.attention are not looked at. Between the steps are F32 tensors. options
+ * has no schedule and no pages; precisions are not looked at. Scratch memory: rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats,
+ * without options.kept as much again and packed weights, and what attention and products need. A call that runs out of memory
+ * may have written some of the gradients. */
 FOVEA_API fovea_status fovea_multi_head_attention_backward(const fovea_context *context, const fovea_mha_parameters *parameters,
                                                            const fovea_tensor *query, const fovea_tensor *key,
                                                            const fovea_tensor *value, const fovea_mha_options *options,

@@ -222,7 +222,7 @@ OFFSET(fovea_append_options, rotary, 8);
 OFFSET(fovea_append_options, key_scales, 16);
 OFFSET(fovea_append_options, value_scales, 24);
 
-SIZE(fovea_mha_options, 80);
+SIZE(fovea_mha_options, 88);
 OFFSET(fovea_mha_options, struct_size, 0);
 OFFSET(fovea_mha_options, flags, 8);
 OFFSET(fovea_mha_options, precision, 12);
@@ -234,6 +234,7 @@ OFFSET(fovea_mha_options, key_pages, 48);
 OFFSET(fovea_mha_options, value_pages, 56);
 OFFSET(fovea_mha_options, key_scales, 64);
 OFFSET(fovea_mha_options, value_scales, 72);
+OFFSET(fovea_mha_options, kept, 80);
 
 VALUE(FOVEA_MHA_KEEP_PAGES, 1);
 

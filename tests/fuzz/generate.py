@@ -22,6 +22,7 @@ HINTS = {"fovea_mha_parameters": [["query_weight", "key_weight", "value_weight"]
 
 # What the tables cannot describe: sequences of a pool are numbers that only that pool knows, and a step's numbers depend on each
 # other. pooling.cpp makes calls of pools, serving.cpp of schedules; tests/ragged spoils steps.
+# What a layer keeps has a number of elements that no one size gives (tests/layer_gradients).
 # Gradients of what a call may have are left to tests/gradients, tests/layer_gradients and interface/every_operation: it would have
 # to be given at random, too, which is rare.
 RARE_GRADIENTS = {"log_sum_exp", "weights", "bias", "alibi_slopes", "sinks", "query_weight", "key_weight", "weight", "score_bias",
@@ -30,7 +31,7 @@ RARE_GRADIENTS_OF = {"fovea_linear_gradients": ("bias", "multiplier"),
                      "fovea_mha_gradients": ("key", "value", "query_weight", "key_weight", "value_weight", "in_weight", "out_weight",
                                              "query_bias", "key_bias", "value_bias", "in_bias", "out_bias", "attention")}
 LEFT_OUT_HEADERS = {"serving.h"}
-LEFT_OUT_MEMBERS = {"schedule", "key_pages", "value_pages", "fovea_mha_options.flags",
+LEFT_OUT_MEMBERS = {"schedule", "key_pages", "value_pages", "kept", "fovea_mha_options.flags",
                     "fovea_mha_buffers.attention"} | \
     {f"{struct}.{name}" for struct in ("fovea_mha_options", "fovea_mha_buffers") for name in ("key_scales", "value_scales")} | \
     {f"fovea_attention_gradients.{name}" for name in RARE_GRADIENTS} | \

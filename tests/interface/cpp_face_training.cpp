@@ -151,6 +151,14 @@ TEST_CASE("gradients of layers") {
                                        {.out = reaching, .query = to, .value_weight = Tensor(of_weight, {2, 2})});
   check_near(found, {18, 26});
   check_near(of_weight, {3, -6, 5, -10});
+  Floats kept(9), heads(2);
+  const fovea::MultiHeadOptions keeping = {.kept = Tensor(kept, {9})};
+  fovea::multi_head_attention({.query_weight = matrix, .key_weight = matrix, .value_weight = matrix}, row, {}, {},
+                              Tensor(heads, {1, 2}), keeping);
+  found = {0, 0};
+  fovea::multi_head_attention_backward({.query_weight = matrix, .key_weight = matrix, .value_weight = matrix}, row, {},
+                                       {}, keeping, {.out = reaching, .query = to});
+  check_near(found, {18, 26});
   fovea::add_positional_encoding(row, to, {.dropout_alone = true});
   check_near(found, {1, -2});
 }

@@ -134,6 +134,11 @@ TEST_SUITE("multi head") {
     auto gaussian = sized_options<fovea_score>();
     gaussian.kind = FOVEA_SCORE_GAUSSIAN;
     gaussian.sigma = 1;
+    const Tensor<float> kept({1});
+    const fovea_tensor kept_view = kept.view();
+    refuse(FOVEA_BAD_VALUE, {"options.kept is given, expected NULL with options.schedule"},
+           [&](Call &c) { c.options.kept = &kept_view; });
+    CHECK(kept.untouched());
     refuse(FOVEA_BAD_VALUE, {"options.score is given, expected NULL with options.schedule"},
            [&](Call &c) { c.options.score = &gaussian; });
     OwnSchedule of_gaussian;

@@ -54,6 +54,9 @@ void give_pages(OperandCall &call, const Pages &pages, const std::string &path, 
   call.give(scales_path + "value_scales", pages.scales(), FOVEA_F16);
 }
 
+// Of two sequences of three queries and three keys, four heads over two.
+const Shape kKept = {2 * 3 * (4 * (6 + 6 + 1) + 2 * (6 + 6))};
+
 void give_sequences(OperandCall &call) {  // as many queries as keys, for rotary's positions
   for (const char *name : {"query", "key", "value", "out"}) call.give(name, {2, 3, 10});
   call.sizes.insert(4);  // heads
@@ -70,10 +73,18 @@ void give_parameters(OperandCall &call, bool in_one) {
   call.give("parameters.value_weight", {12, 10});
 }
 
+// Members of `path` that a call does not look at, or refuses.
+void ignore(OperandCall &call, const std::string &path, std::initializer_list<const char *> members) {
+  for (const char *member : members) {
+    std::erase_if(call.slots(), [&](const Slot &slot) { return slot.path == path + member; });
+  }
+}
+
 // A layer over two sequences in pages.
 void give_scheduled(OperandCall &call, bool eight_bits) {
   const Pages pages = {.value_dim = 6, .eight_bits = eight_bits};
   call.leave_out("options.score");
+  ignore(call, "options.", {"kept"});
   for (const char *name : {"query", "key", "value", "out"}) call.give(name, {kTokens, 10});
   give_pages(call, pages, "options.", "options.");
   call.give("options.attention.alibi_slopes", {4});
@@ -105,13 +116,6 @@ void give_backward(OperandCall &call) {
   call.give("gradients.out", kOut);
 }
 
-// Members of `path` that a backward pass does not look at.
-void ignore(OperandCall &call, const std::string &path, std::initializer_list<const char *> members) {
-  for (const char *member : members) {
-    std::erase_if(call.slots(), [&](const Slot &slot) { return slot.path == path + member; });
-  }
-}
-
 void give_rows_backward(OperandCall &call) {
   ignore(call, "options.", {"sum", "mean", "inverse_deviation"});
   call.give("x", {2, 3, 5});
@@ -122,6 +126,8 @@ void give_layer_backward(OperandCall &call, bool in_one, bool turned) {
   ignore(call, "options.attention.", {"weights", "scores", "log_sum_exp", "projected_query", "projected_key"});
   for (const char *name : {"query", "key", "value"}) call.give(name, {2, 3, 10});
   call.give("gradients.out", {2, 3, 10});
+  call.give("options.kept", kKept);
+  call.slot("options.kept").output = false;
   call.sizes.insert(4);  // heads
   give_parameters(call, in_one);
   if (turned) give_rotary(call, "options.rotary", 3);
@@ -139,6 +145,7 @@ std::vector<Setup> setups_of(const std::string &function) {
     call.give("out", {3, 8});
   };
   const auto once = [](OperandCall &call) {
+    call.give("options.kept", kKept);
     give_sequences(call);
     give_parameters(call, false);
   };
@@ -203,7 +210,9 @@ std::vector<Setup> setups_of(const std::string &function) {
   if (function == "fovea_alibi_slopes") return {[](OperandCall &call) { call.give("out", {4}); }};
   if (function == "fovea_positional_encoding") return {[](OperandCall &call) { call.give("out", {3, 8}); }};
   if (function == "fovea_multi_head_attention" || function == "fovea_mha_plan_create") {
-    const auto packed_once = [](OperandCall &call) {
+    const bool planned = function == "fovea_mha_plan_create";
+    const auto packed_once = [=](OperandCall &call) {
+      planned ? ignore(call, "options.", {"kept"}) : call.give("options.kept", kKept);
       give_sequences(call);
       call.argument("weights").pointer = mha_weights(call);
     };
@@ -230,6 +239,7 @@ std::vector<Setup> setups_of(const std::string &function) {
       });
     }
     const auto in_one = [](OperandCall &call) {
+      call.give("options.kept", kKept);
       give_sequences(call);
       give_parameters(call, true);
     };

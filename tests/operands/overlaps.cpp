@@ -77,6 +77,7 @@ bool has_no_place(const std::string &function, const std::string &path) {
                           path == "gradients.attention.key" || path == "gradients.attention.value";
     return scales || of_heads || path.ends_with("_pages");
   }
+  if (function == "fovea_mha_plan_create" && path == "options.kept") return true;
   if (function.starts_with("fovea_multi_head") || function == "fovea_mha_plan_create")
     return scales && path.starts_with("options.attention.");
   return function == "fovea_schedule_create" && kNotForSchedules.count(path) == 1;
@@ -102,7 +103,7 @@ int kinds_with(const std::string &function, const std::string &path) {
   return name == "sigmas" ? 8 : ~0;
 }
 
-// With a schedule's pages there are no outputs of attention; 8 bits are for the dot product.
+// With a schedule's pages there are no outputs of attention, and nothing is kept; 8 bits are for the dot product.
 bool exclude_each_other(const std::string &function, const std::string &output, const std::string &path) {
   if ((kinds_with(function, output) & kinds_with(function, path)) == 0) return true;
   // A layer has one weight for queries, keys and values, or three.
@@ -120,9 +121,12 @@ bool exclude_each_other(const std::string &function, const std::string &output, 
       ((of_inputs(output, true) && of_inputs(path, false)) || (of_inputs(output, false) && of_inputs(path, true)))) {
     return true;
   }
-  const bool pages = path == "options.key_pages" || path == "options.value_pages" || path == "options.key_scales" ||
-                     path == "options.value_scales";
-  return pages && output.starts_with("options.attention.");
+  const auto of_pages = [](const std::string &given) {
+    return given == "options.key_pages" || given == "options.value_pages" || given == "options.key_scales" ||
+           given == "options.value_scales";
+  };
+  if (path == "options.kept" && of_pages(output)) return true;
+  return of_pages(path) && (output.starts_with("options.attention.") || output == "options.kept");
 }
 
 }  // namespace

@@ -944,6 +944,8 @@ type MhaOptions struct {
 	// of pages of I8, or U8; else NULL
 	KeyScales *Tensor
 	ValueScales *Tensor
+	// output F32 [n], contiguous, n = B Q H (D + Dv + 1) + B K Hkv (Dk + Dv): queries, keys and values as they were attended to, what attention gave and its log-sum-exp, in an order of the library's own. An input of fovea_multi_head_attention_backward, which then computes none of it again. Tensors between the steps are F32 with it. Not with a schedule, pages or a plan. NULL: nothing is kept
+	Kept *Tensor
 }
 
 func (o *MhaOptions) raw() *C.go_fovea_mha_options {

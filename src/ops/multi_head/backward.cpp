@@ -1,5 +1,5 @@
-// Computes the heads and what attention makes of them again, then goes back: through the last projection, attention,
-// rotary and the first projections. All between is float32.
+// Computes the heads and what attention makes of them again, unless they were kept, then goes back: through the last
+// projection, attention, rotary and the first projections. All between is float32.
 #include "ops/multi_head/backward.hpp"
 
 #include <memory>
@@ -205,7 +205,7 @@ void add_memory(Backward *b) {
   MemoryLayout &layout = b->call.layout;
   const fovea_mha_weights &w = b->weights;
   const Sequences &query = b->call.query;
-  b->log_sum_exp_memory = layout.add<float>({query.batch, w.heads, query.length});
+  if (b->call.kept == nullptr) b->log_sum_exp_memory = layout.add<float>({query.batch, w.heads, query.length});
   for (int side = 0; side < 2; ++side) {
     const int64_t(&sizes)[FOVEA_MAX_RANK] = b->projected[side].shape;
     b->projected_memory[side] = layout.add<float>({sizes[0], sizes[1], sizes[2], sizes[3]});
@@ -260,14 +260,17 @@ Status plan(Backward *b) {
   call.idle = !writes_any(b->gradients);
   FOVEA_CHECK(check_multi_head(b->context, &b->weights, tensors, &b->options, &call));
   FOVEA_CHECK(check_mha_gradients(b->tensors, b->parameters, call, b->gradients));
-  const int64_t sizes[] = {call.query.batch, w.heads, call.query.length};
-  b->log_sum_exp = contiguous_tensor(nullptr, FOVEA_F32, 3, sizes);
-  b->attention.log_sum_exp = &b->log_sum_exp;
-  FOVEA_CHECK(keep_hidden_units(b));
+  if (call.kept == nullptr) {
+    const int64_t sizes[] = {call.query.batch, w.heads, call.query.length};
+    b->log_sum_exp = contiguous_tensor(nullptr, FOVEA_F32, 3, sizes);
+    b->attention.log_sum_exp = &b->log_sum_exp;
+    FOVEA_CHECK(keep_hidden_units(b));
+  }
   call.out.dtype = Dtype::f32;
   call.out.row_stride = call.out.features;
   call.out.batch_stride = call.out.length * call.out.features;
   FOVEA_CHECK(plan_multi_head(&call));
+  if (call.kept != nullptr) b->log_sum_exp = call.kept_log_sum_exp;
   const AttentionBackward attention(*b, nullptr);
   fovea_plan *checked = nullptr;
   FOVEA_CHECK(within("gradients.attention",
@@ -346,11 +349,12 @@ Status run(Backward *b) {
   MultiHeadTensors tensors = b->tensors;
   tensors.out = nullptr;
   if (call.idle) return check_without_values(tensors, b->gradients, &call);
-  if (call.layout.size() > 0) FOVEA_CHECK(pack_mha_weights(*b->context, b->parameters, &b->weights));
+  const bool computes_again = call.kept == nullptr && call.layout.size() > 0;
+  if (computes_again) FOVEA_CHECK(pack_mha_weights(*b->context, b->parameters, &b->weights));
   const Workspace workspace(*b->context, call.layout);
   FOVEA_CHECK(workspace.status());
   void *memory = workspace.data();
-  b->log_sum_exp.data = b->log_sum_exp_memory.in(memory);
+  if (call.kept == nullptr) b->log_sum_exp.data = b->log_sum_exp_memory.in(memory);
   call.plan.call.tensor[log_sum_exp_operand].data = b->log_sum_exp.data;
   for (int side = 0; side < 2; ++side) {
     b->projected[side].data = b->projected_memory[side].in(memory);
@@ -358,7 +362,7 @@ Status run(Backward *b) {
   }
   call.out.data = b->grad_concat.in(memory);
   FOVEA_CHECK(check_mha_gradient_overlaps(tensors, call, b->gradients));
-  FOVEA_CHECK(run_heads(tensors, memory, &call));
+  FOVEA_CHECK(call.kept == nullptr ? run_heads(tensors, memory, &call) : check_multi_head_data(tensors, memory, &call));
   return go_back(*b, memory);
 }
 

@@ -17,13 +17,17 @@ struct Sequences {
   int64_t batch_stride, row_stride;
 };
 
-// Projected rows in the workspace, or some columns of them.
+// Projected rows, or some columns of them, in the workspace or where they are kept.
 struct ProjectedRows {
   MemoryPart<char> part;
   Dtype dtype;
   int64_t column, row_stride;
+  void *kept = nullptr;
 
-  void *in(void *memory) const { return memory == nullptr ? nullptr : element_at(part.in(memory), dtype, column); }
+  void *in(void *memory) const {
+    if (kept != nullptr) return element_at(kept, dtype, column);
+    return memory == nullptr ? nullptr : element_at(part.in(memory), dtype, column);
+  }
 };
 
 struct MultiHeadCall;
@@ -58,6 +62,9 @@ struct MultiHeadCall {
   Dtype between;                      // what projections hand to attention, and attention to the last one
   int input_count;                    // of projections before attention
   Projection input[3], last;
+  TensorArgument kept;            // of options; null: nothing is kept
+  fovea_tensor kept_log_sum_exp;  // there
+  bool attention_keeps;           // writes it
   MemoryLayout layout;
   ProjectedRows query_rows, key_rows, value_rows, concat_rows;
   MemoryPart<float> copies;  // of a projection's rows

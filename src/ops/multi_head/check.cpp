@@ -46,6 +46,7 @@ Status read_options(const fovea_mha_options *options, const MultiHeadTensors &te
   FOVEA_CHECK(check_precision("options", o.precision));
   call->medium =
       o.precision == FOVEA_PRECISION_DEFAULT ? call->weights->medium : narrows_products(*call->context, o.precision);
+  call->kept = TensorArgument(o.kept);
   call->projects_keys = (o.flags & FOVEA_MHA_KEEP_PAGES) == 0;
   if (call->projects_keys) return FOVEA_OK;
   if (o.key_pages == nullptr) return fail(FOVEA_NULL_POINTER, "options.key_pages is NULL, expected pages to keep");
@@ -60,7 +61,7 @@ Status read_tensors(const MultiHeadTensors &tensors, MultiHeadCall *call) {
   const int rank = tensors.query->rank;
   const Sequences &query = call->query;
   call->attends = query.batch > 0 && query.length > 0 && !call->idle;
-  const bool needs_all = call->attends || call->options.key_pages != nullptr || call->backward;
+  const bool needs_all = call->attends || call->options.key_pages != nullptr || call->backward || call->kept != nullptr;
   call->needs_keys = call->projects_keys && needs_all;
   call->key = query;
   if (tensors.key != nullptr) {
@@ -71,9 +72,10 @@ Status read_tensors(const MultiHeadTensors &tensors, MultiHeadCall *call) {
     FOVEA_CHECK(read_input(tensors.value, {"value", false, rank, call->has_data}, &call->value));
   }
   FOVEA_CHECK(read_input(tensors.out, {"out", true, rank, call->has_data}, &call->out));
-  // Without data two tensors are two.
+  // Without data two tensors are two. What is kept lies as the call was written.
+  const bool looks = call->has_data && call->kept == nullptr;
   const auto same = [&](const fovea_tensor *a, const fovea_tensor *b) {
-    return a == nullptr || (call->has_data && same_memory(*a, *b));
+    return a == nullptr || (looks && same_memory(*a, *b));
   };
   const fovea_tensor *key = tensors.key == nullptr ? tensors.query : tensors.key;
   call->one_memory = same(tensors.value, key);
@@ -93,6 +95,32 @@ Status read_tensors(const MultiHeadTensors &tensors, MultiHeadCall *call) {
                             {"value", "batch entries", call->value.batch, query.batch, "as query"},
                             {"value", "positions", call->value.length, call->key.length, "as key"}}));
   return expect_size_in(key_name, "positions", call->key.length, 0, largest_length);
+}
+
+// B Q H (D + Dv + 1) + B K Hkv (Dk + Dv) elements.
+Status check_kept(const MultiHeadCall &call) {
+  if (call.kept == nullptr) return FOVEA_OK;
+  if (call.options.schedule != nullptr) {
+    return fail(FOVEA_BAD_VALUE,
+                "options.kept is given, expected NULL with options.schedule: schedules are for inference");
+  }
+  FOVEA_CHECK(check_tensor(call.kept, {.name = "options.kept",
+                                       .min_rank = 1,
+                                       .max_rank = 1,
+                                       .output = true,
+                                       .contiguous_last = true,
+                                       .needs_data = call.has_data}));
+  const fovea_mha_weights &w = *call.weights;
+  const auto numbers = [](const Sequences &rows, int64_t columns, int64_t *count) {
+    return checked_multiply(rows.batch, rows.length, count) && checked_multiply(*count, columns, count);
+  };
+  int64_t of_queries = 0, of_keys = 0, all = 0;
+  if (!numbers(call.query, w.query.outputs + w.heads * w.value_dim + w.heads, &of_queries) ||
+      !numbers(call.key, w.key.outputs + w.value.outputs, &of_keys) || !checked_add(of_queries, of_keys, &all)) {
+    return fail(FOVEA_SIZE_OVERFLOW,
+                "query and key are too long: what options.kept holds would exceed the address space");
+  }
+  return check_size(*call.kept, "options.kept", 0, all, "B Q H (D + Dv + 1) + B K Hkv (Dk + Dv)");
 }
 
 // The score function with its data, and whether it takes the heads of these weights. Attention's own checks would look
@@ -167,6 +195,17 @@ Status check_heads_rotary(void *memory, const MultiHeadCall &call) {
   return call.needs_keys ? within(name, check_rotary(&call.rotary, &t.key, &t.key, &unused)) : FOVEA_OK;
 }
 
+// What is kept over anything else: steps would find parts of it, and give them names of their own.
+Status check_kept_overlaps(const MultiHeadTensors &tensors, const MultiHeadCall &call) {
+  if (call.kept == nullptr) return FOVEA_OK;
+  if (call.options.rotary != nullptr) {
+    RotaryArguments unused = {};
+    FOVEA_CHECK(
+        within("options.rotary", check_rotary_options(&call.rotary, head_tensors(call, nullptr).query, &unused)));
+  }
+  return check_multi_head_overlaps(tensors, call);
+}
+
 }  // namespace
 
 Status check_multi_head(const Context *given, const fovea_mha_weights *weights, const MultiHeadTensors &tensors,
@@ -180,6 +219,7 @@ Status check_multi_head(const Context *given, const fovea_mha_weights *weights, 
   call->weights = weights;
   FOVEA_CHECK(read_options(options, tensors, call));
   FOVEA_CHECK(read_tensors(tensors, call));
+  FOVEA_CHECK(check_kept(*call));
   FOVEA_CHECK(check_schedule_of(call));
   FOVEA_CHECK(check_mha_score(*call));
   return read_rotary(call);
@@ -187,6 +227,7 @@ Status check_multi_head(const Context *given, const fovea_mha_weights *weights, 
 
 Status check_multi_head_data(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call) {
   FOVEA_CHECK(check_heads_data(memory, call));
+  FOVEA_CHECK(check_kept_overlaps(tensors, *call));
   FOVEA_CHECK(check_heads_rotary(memory, *call));
   return check_multi_head_overlaps(tensors, *call);
 }

@@ -37,6 +37,7 @@ constexpr MultiHeadOperandRow rows[] = {
     {"options.value_pages", &Options::value_pages, output},
     {"options.key_scales", &Options::key_scales, output},
     {"options.value_scales", &Options::value_scales, output},
+    {"options.kept", &Options::kept, output},
     {"out", &Tensors::out, output},
 };
 // clang-format on
@@ -76,6 +77,7 @@ Status check_multi_head_overlaps(const MultiHeadTensors &tensors, const MultiHea
   const AttentionCall &attention = call.plan.call;
   for (const OperandRow &row : operand_rows) {
     if (row.is_argument() || !attention.present[row.operand]) continue;
+    if (row.operand == log_sum_exp_operand && call.attention_keeps) continue;  // a part of options.kept
     add(operand_name(attention, row.operand), &attention.tensor[row.operand], row.is_output());
   }
   for (const NamedTensor &extra : extras.inputs()) add(extra.name, extra.tensor, input);

@@ -22,13 +22,45 @@ Dtype between_steps(const MultiHeadCall &call) {
   };
   if (call.options.schedule != nullptr) return call.options.schedule->made.checked.query.dtype;
   const bool narrows = call.medium && all_of(Dtype::f32, Dtype::bf16);
-  if (call.backward) return Dtype::f32;
+  if (call.backward || call.kept != nullptr) return Dtype::f32;
   const bool may = narrows || all_of(Dtype::bf16, Dtype::bf16);
   return may && multiplies_bfloat16(*call.weights->kernels) ? Dtype::bf16 : Dtype::f32;
 }
 
+// Rows that are kept lie without gaps, as the backward pass expects them on any instruction set: queries, keys and
+// values, side by side where key and value are left out, what attention gave, log-sum-exp.
+void lay_out_kept(MultiHeadCall *call) {
+  const fovea_mha_weights &w = *call->weights;
+  auto *at = static_cast<float *>(static_cast<const fovea_tensor *>(call->kept)->data);
+  const auto take = [&](const Sequences &rows, int64_t columns) {
+    const ProjectedRows taken = {{}, Dtype::f32, 0, columns, at};
+    at += rows.batch * rows.length * columns;
+    return taken;
+  };
+  const auto beside = [](ProjectedRows rows, int64_t columns) {
+    rows.column += columns;
+    return rows;
+  };
+  if (call->one_input) {
+    call->query_rows = take(call->query, w.query.outputs + w.key.outputs + w.value.outputs);
+    call->key_rows = beside(call->query_rows, w.query.outputs);
+    call->value_rows = beside(call->key_rows, w.key.outputs);
+  } else {
+    call->query_rows = take(call->query, w.query.outputs);
+    call->key_rows = take(call->key, call->one_memory ? w.key.outputs + w.value.outputs : w.key.outputs);
+    call->value_rows = call->one_memory ? beside(call->key_rows, w.key.outputs) : take(call->key, w.value.outputs);
+  }
+  call->concat_rows = take(call->query, w.heads * w.value_dim);
+  const int64_t sizes[] = {call->query.batch, w.heads, call->query.length};
+  call->kept_log_sum_exp = contiguous_tensor(at, FOVEA_F32, 3, sizes);
+}
+
 // The workspace's rows: side by side where one product writes them.
 Status lay_out(MultiHeadCall *call) {
+  if (call->kept != nullptr) {
+    lay_out_kept(call);
+    return FOVEA_OK;
+  }
   const fovea_mha_weights &w = *call->weights;
   const int64_t query_len = call->query.length;
   const int64_t key_len = call->needs_keys ? call->key.length : 0;
@@ -97,7 +129,9 @@ void plan_input_projections(MultiHeadCall *call) {
   // One product for parts that share their input, unless it would spend registers on the padding between them.
   const int64_t lanes = w.kernels->rowwise->lanes;
   const bool one_type = w.key.dtype == w.value.dtype;
-  const bool dense = one_type && w.query.padded - w.query.outputs < lanes && w.key.padded - w.key.outputs < lanes;
+  const int64_t most_padding = call->kept != nullptr ? 0 : lanes - 1;
+  const bool dense =
+      one_type && w.query.padded - w.query.outputs <= most_padding && w.key.padded - w.key.outputs <= most_padding;
   if (call->one_input && dense && w.query.dtype == w.key.dtype) {
     return add(&MultiHeadCall::query, w.query, w.query.padded + w.key.padded + w.value.outputs, call->query_rows);
   }
@@ -147,12 +181,15 @@ Status plan_scheduled_heads(MultiHeadCall *call) {
               "query and key are too long: the workspace of this call would exceed the address space");
 }
 
-// Everything else about attention itself, and its part of the workspace.
+// Everything else about attention itself, and its part of the workspace. A log-sum-exp that the caller wants, too, is
+// copied to what is kept.
 Status plan_heads(MultiHeadCall *call) {
   if (call->options.schedule != nullptr) return plan_scheduled_heads(call);
   const HeadTensors t = head_tensors(*call, nullptr);
   fovea_attention_options options = {};
   FOVEA_CHECK(within("options.attention", attention_options(*call, &options)));
+  call->attention_keeps = call->kept != nullptr && options.log_sum_exp == nullptr;
+  if (call->attention_keeps) options.log_sum_exp = &call->kept_log_sum_exp;
   const Status status = prepare_attention(
       call->context, {call->options.score, &t.query, &t.key, nullptr, &t.value, &t.out, &options}, &call->plan);
   FOVEA_CHECK(within("options.attention", status));
@@ -171,7 +208,7 @@ HeadTensors head_tensors(const MultiHeadCall &call, void *memory) {
   t.key = heads_of(call.key_rows, memory, call.key, w.kv_heads, w.key_dim);
   t.value = heads_of(call.value_rows, memory, call.value, w.kv_heads, w.value_dim);
   t.out = heads_of(call.concat_rows, memory, call.query, w.heads, w.value_dim);
-  if (w.out.inputs == 0) {
+  if (w.out.inputs == 0 && call.kept == nullptr) {
     t.out.data = call.out.data;
     t.out.dtype = static_cast<fovea_dtype>(call.out.dtype);
     t.out.strides[0] = call.out.batch_stride;

@@ -103,6 +103,7 @@ Status make_mha_plan(const Context *given, const fovea_mha_weights *weights, con
   fovea_mha_plan made = {};
   MultiHeadCall &call = made.call;
   FOVEA_CHECK(check_multi_head(given, weights, tensors, options, &call));
+  FOVEA_CHECK(check_planned_options(call));
   FOVEA_CHECK(plan_multi_head(&call));
   FOVEA_CHECK(check_planned_rotary(call));
   made.tensors = tensors;

@@ -16,6 +16,11 @@ Status check_presence(const char *name, bool planned, const void *data) {
 
 }  // namespace
 
+Status check_planned_options(const MultiHeadCall &call) {
+  if (call.kept == nullptr) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "options.kept is given, expected NULL: plans are for inference");
+}
+
 Status check_planned_rotary(const MultiHeadCall &call) {
   if (call.options.rotary == nullptr) return FOVEA_OK;
   fovea_rotary_options rotary = call.rotary;

@@ -5,6 +5,9 @@
 
 namespace fovea {
 
+// Options that plans do not take.
+[[nodiscard]] Status check_planned_options(const MultiHeadCall &call);
+
 // Options of a rotation that do not fit the heads are the plan's fault, not its runs'.
 [[nodiscard]] Status check_planned_rotary(const MultiHeadCall &call);
 

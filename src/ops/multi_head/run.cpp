@@ -7,6 +7,7 @@
 #include "ops/multi_head/check.hpp"
 #include "ops/positions/rotary.hpp"
 #include "ops/products/product.hpp"
+#include "ops/tensors/copy.hpp"
 #include "ops/tensors/lift.hpp"
 #include "runtime/workspace.hpp"
 
@@ -57,6 +58,13 @@ const Float16 *scales_data(const fovea_tensor *scales) {
   return scales == nullptr ? nullptr : static_cast<const Float16 *>(scales->data);
 }
 
+// Of rows of one element, whatever the last stride.
+fovea_tensor by_elements(fovea_tensor tensor) {
+  tensor.shape[tensor.rank] = tensor.strides[tensor.rank] = 1;
+  ++tensor.rank;
+  return tensor;
+}
+
 void attend(const MultiHeadCall &call, const HeadTensors &t, void *memory) {
   const fovea_schedule *schedule = call.options.schedule;
   if (schedule == nullptr) return run_attention(call.plan.attention, call.plan.call, memory);
@@ -92,20 +100,36 @@ Status run_once(MultiHeadCall *call, const MultiHeadTensors &tensors) {
 
 Status run_heads(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call) {
   FOVEA_CHECK(check_multi_head_data(tensors, memory, call));
-  for (int n = 0; n < call->input_count && memory != nullptr; ++n) {
+  const bool has_memory = memory != nullptr || call->kept != nullptr;
+  for (int n = 0; n < call->input_count && has_memory; ++n) {
     const Projection &input = call->input[n];
     project(*call, memory, input, (call->*input.x).data, input.out.in(memory));
   }
   const HeadTensors heads = head_tensors(*call, memory);
   FOVEA_CHECK(place_heads(*call, heads, memory));
-  if (call->attends) attend(*call, heads, call->attention_memory.in(memory));
+  if (!call->attends) return FOVEA_OK;
+  attend(*call, heads, call->attention_memory.in(memory));
+  if (call->kept != nullptr && !call->attention_keeps) {
+    copy_rows(*call->context, by_elements(call->plan.call.tensor[log_sum_exp_operand]),
+              by_elements(call->kept_log_sum_exp));
+  }
   return FOVEA_OK;
 }
 
 Status run_multi_head(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call) {
   FOVEA_CHECK(run_heads(tensors, memory, call));
   if (!call->attends) return FOVEA_OK;
-  if (call->weights->out.inputs > 0) project(*call, memory, call->last, call->concat_rows.in(memory), call->out.data);
+  if (call->weights->out.inputs > 0) {
+    project(*call, memory, call->last, call->concat_rows.in(memory), call->out.data);
+  } else if (call->kept != nullptr) {
+    const Sequences &out = call->out;
+    const fovea_tensor to = {out.data,
+                             static_cast<fovea_dtype>(out.dtype),
+                             3,
+                             {out.batch, out.length, out.features},
+                             {out.batch_stride, out.row_stride, 1}};
+    copy_rows(*call->context, contiguous_tensor(call->concat_rows.in(memory), FOVEA_F32, 3, to.shape), to);
+  }
   return FOVEA_OK;
 }
 
@@ -127,7 +151,7 @@ Status multi_head_attention_once(const Context *given, const fovea_mha_parameter
   FOVEA_CHECK(plan_mha_weights(given, parameters, &weights));
   FOVEA_CHECK(check_multi_head(given, &weights, tensors, options, &call));
   FOVEA_CHECK(plan_multi_head(&call));
-  if (call.layout.size() > 0) {
+  if (call.layout.size() > 0 || call.kept != nullptr) {
     FOVEA_CHECK(pack_mha_weights(*call.context, *parameters, &weights));
   }
   return run_once(&call, tensors);

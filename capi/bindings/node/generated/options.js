@@ -26,7 +26,7 @@ exports.options = {
   LayerNormOptions: ['epsilon', 'weight', 'bias', 'residual', 'sum', 'mean', 'inverseDeviation'],
   RmsNormOptions: ['epsilon', 'weightFromOne', 'weight', 'residual', 'sum', 'inverseDeviation'],
   MhaParameters: ['layout', 'precision', 'heads', 'kvHeads', 'queryWeight', 'keyWeight', 'valueWeight', 'inWeight', 'outWeight', 'queryBias', 'keyBias', 'valueBias', 'inBias', 'outBias'],
-  MhaOptions: ['keepPages', 'precision', 'attention', 'score', 'rotary', 'schedule', 'keyPages', 'valuePages', 'keyScales', 'valueScales'],
+  MhaOptions: ['keepPages', 'precision', 'attention', 'score', 'rotary', 'schedule', 'keyPages', 'valuePages', 'keyScales', 'valueScales', 'kept'],
   AttentionGradients: ['out', 'logSumExp', 'weights', 'query', 'key', 'value', 'bias', 'alibiSlopes', 'sinks', 'queryWeight', 'keyWeight', 'weight', 'scoreBias', 'scoreVector', 'sigmas'],
   NormGradients: ['out', 'sum', 'x', 'weight', 'bias'],
   LinearGradients: ['out', 'x', 'weight', 'bias', 'multiplier'],

@@ -327,6 +327,7 @@ static const fovea_mha_options *read_fovea_mha_options(Reader &in, napi_value fr
   made->value_pages = in.tensor(in.get(from, "valuePages"), "valuePages");
   made->key_scales = in.tensor(in.get(from, "keyScales"), "keyScales");
   made->value_scales = in.tensor(in.get(from, "valueScales"), "valueScales");
+  made->kept = in.tensor(in.get(from, "kept"), "kept");
   return made;
 }
 

@@ -123,7 +123,7 @@ def merge_states_backward(outs: Array, lses: Array, grad_out: Array, grad_log_su
 def multi_head_attention_backward(query: Array, grad_out: Array, key: Array | None = None, value: Array | None = None, *,
                                   parameters: dict, heads: int, kv_heads: int | None = None, layout: Layout = "out_in",
                                   wanted: tuple[str, ...] | None = None, wanted_of_attention: tuple[str, ...] = (),
-                                  score: Score | None = None, rotary: dict | None = None,
+                                  score: Score | None = None, rotary: dict | None = None, kept: Array | None = None,
                                   context: Context | None = None, **options: Unpack[AttentionOptions]) -> dict:
     """The backward pass of `MultiHeadAttention(heads, **parameters)(query, key, value, ...)`, which is computed again.
 
@@ -131,8 +131,8 @@ def multi_head_attention_backward(query: Array, grad_out: Array, key: Array | No
 
     wanted: of "query", "key", "value" and the names of parameters; None: of all that are given. What a key or value that is not
     given would have, query's gradient or key's has besides. wanted_of_attention: of what options and the score bring, names as
-    in `attention_backward`. score, rotary and options as in the forward call. Returns {name: gradient}, those of attention in a
-    dict of their own, "attention".
+    in `attention_backward`. score, rotary and options as in the forward call. kept: what that returned with return_kept, which is
+    then not computed again. Returns {name: gradient}, those of attention in a dict of their own, "attention".
     """
     inputs = {"query": as_array(query, "query"), "key": as_array(key, "key"), "value": as_array(value, "value")}
     query = inputs["query"]
@@ -150,7 +150,8 @@ def multi_head_attention_backward(query: Array, grad_out: Array, key: Array | No
         handle_of(context),
         {"layout": choice("layout", layout, LAYOUTS), "heads": heads, "kv_heads": size("kv_heads", kv_heads), **arrays},
         *inputs.values(),
-        {"attention": attention, "score": its_score, "rotary": None if rotary is None else rotary_options(**rotary)},
+        {"attention": attention, "score": its_score, "rotary": None if rotary is None else rotary_options(**rotary),
+         "kept": as_array(kept, "kept")},
         {"out": as_array(grad_out, "grad_out"), "attention": of_attention or None} | made)
     gradients = _finished(made, query)
     return gradients | {"attention": _finished(of_attention, query)} if of_attention else gradients

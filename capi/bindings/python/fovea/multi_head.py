@@ -2,10 +2,11 @@
 """Multi-head attention."""
 from __future__ import annotations
 
+import math
 from typing import Unpack
 
 from . import _fovea
-from .arrays import Array, as_array, empty, shape_of
+from .arrays import Array, as_array, empty, float32, shape_of
 from .attention import results
 from .contexts import Context
 from .contexts import handle_of as context_of
@@ -58,7 +59,9 @@ class MultiHeadAttention(Packed):
         self._handle = _fovea.mha_weights_create(context_of(context), parameters)
         self._context = context
         self._batch_first = True
-        self.out_features = self._out_features(parameters, 0 if layout == "out_in" else 1)
+        axis = 0 if layout == "out_in" else 1
+        self.out_features = self._out_features(parameters, axis)
+        self._kept_features = self._features_of_heads(parameters, axis)
 
     def _out_features(self, given: dict, axis: int) -> int:
         if given["out_weight"] is not None:
@@ -66,6 +69,13 @@ class MultiHeadAttention(Packed):
         if given["value_weight"] is not None:
             return shape_of(given["value_weight"])[axis] // self.kv_heads * self.heads
         return shape_of(given["in_weight"])[axis] // (self.heads + 2 * self.kv_heads) * self.heads
+
+    def _features_of_heads(self, given: dict, axis: int) -> tuple[int, int, int]:
+        """Of all heads of queries, of keys and of values."""
+        if given["in_weight"] is not None:
+            dim = shape_of(given["in_weight"])[axis] // (self.heads + 2 * self.kv_heads)
+            return self.heads * dim, self.kv_heads * dim, self.kv_heads * dim
+        return tuple(shape_of(given[name])[axis] for name in ("query_weight", "key_weight", "value_weight"))
 
     @classmethod
     def from_torch(cls, module, *, precision: str = "default", context: Context | None = None) -> MultiHeadAttention:
@@ -97,8 +107,8 @@ class MultiHeadAttention(Packed):
 
     def __call__(self, query: Array, key: Array | None = None, value: Array | None = None, *,
                  score: Score | None = None, rotary: dict | None = None, schedule: Schedule | None = None,
-                 pages: Pages | None = None, keep_pages: bool = False, out: Array | None = None, context: Context | None = None,
-                 **options: Unpack[AttentionOptions]):
+                 pages: Pages | None = None, keep_pages: bool = False, return_kept: bool = False, out: Array | None = None,
+                 context: Context | None = None, **options: Unpack[AttentionOptions]):
         """query [B, Q, Eq], key [B, K, Ek], value [B, K, Ev], returns [B, Q, Eo]; or all of rank 2, one sequence.
 
         key None: query (self-attention); value None: key. score serves all heads. rotary: keyword arguments of
@@ -110,15 +120,18 @@ class MultiHeadAttention(Packed):
         of options only alibi_slopes and sinks are for the call. pages: where it was made for pages, the pool's layer, or its
         (keys, values[, key scales, value scales]): projected keys and values are appended to them, then all is attended; with
         keep_pages nothing is appended. Rotary turns by each sequence's own positions.
+
+        return_kept: a float32 array, too, last, of what `multi_head_attention_backward` would compute again.
         """
         query, key, value = (self._rows_inside(as_array(x, name))
                              for name, x in (("query", query), ("key", key), ("value", value)))
         out = self._out(query, out)
         read_options, outputs = self._options(query, key, score=score, rotary=rotary, schedule=schedule, pages=pages,
                                               keep_pages=keep_pages, given=options)
+        kept = [float32((self._kept_count(query, key),), query)] if return_kept else []
         _fovea.multi_head_attention(context_of(self._context if context is None else context), self._handle, query, key, value,
-                                    out, read_options)
-        return results(query, self._rows_inside(out), of_sequences(query, outputs))
+                                    out, read_options | dict(zip(("kept",), kept)))
+        return results(query, self._rows_inside(out), of_sequences(query, outputs) + kept)
 
     def plan(self, query: Array, key: Array | None = None, value: Array | None = None, *, score: Score | None = None,
              rotary: dict | None = None, schedule: Schedule | None = None, pages: Pages | None = None, keep_pages: bool = False,
@@ -141,6 +154,12 @@ class MultiHeadAttention(Packed):
         handle = _fovea.mha_plan_create(context_of(self._context if context is None else context), self._handle, query, key,
                                         value, self._out(query, out), read_options)
         return MultiHeadPlan(self, handle, read_options, schedule)
+
+    def _kept_count(self, query, key) -> int:
+        rows, key_rows = (math.prod(shape_of(x, name)[:-1])
+                          for x, name in ((query, "query"), (query if key is None else key, "key")))
+        queries, keys, values = self._kept_features
+        return rows * (queries + values // self.kv_heads * self.heads + self.heads) + key_rows * (keys + values)
 
     def _out(self, query, out):
         """Of the rows that the query has, [B, L, E]."""

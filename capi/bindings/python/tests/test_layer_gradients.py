@@ -107,6 +107,17 @@ def test_multi_head_attention(layout, inputs):
     found = fovea.multi_head_attention_backward(given[0], grad, *given[1:], heads=3, layout=layout, parameters=arrays)
     names = ["query", "key", "value"][:inputs] + list(arrays)
     assert list(found) == names
+    layer = fovea.MultiHeadAttention(3, layout=layout, precision="highest", **arrays)
+    out, kept = layer(*given, return_kept=True)
+    assert kept.shape == (2 * 5 * 3 * 9 + 2 * given[-1].shape[1] * 3 * 8,)
+    np.testing.assert_array_equal(out, layer(*given))
+    with_kept = fovea.multi_head_attention_backward(given[0], grad, *given[1:], heads=3, layout=layout, parameters=arrays,
+                                                    kept=kept)
+    for name in names:
+        np.testing.assert_array_equal(with_kept[name], found[name])
+    with pytest.raises(ValueError, match="options.kept.shape"):
+        fovea.multi_head_attention_backward(given[0], grad, *given[1:], heads=3, layout=layout, parameters=arrays,
+                                            kept=kept[1:])
     for name, theirs in zip(names, wanted):
         ours = found[name].T if layout == "in_out" and name.endswith("weight") else found[name]
         close(ours, theirs, 3e-5)

@@ -331,6 +331,26 @@ fn multi_head_attention_goes_back_to_everything_it_takes() -> Result<()> {
 }
 
 #[test]
+fn multi_head_attention_reads_what_its_forward_call_kept() -> Result<()> {
+    let context = Context::default();
+    let (query, key, value, grad) = (some(12, 1), some(20, 7), some(20, 27), some(12, 11));
+    let (weights, biases, sinks) = (some(64, 30), some(16, 60), some(2, 80));
+    let (q, k, v) = (Tensor::new(&query, Q)?, Some(Tensor::new(&key, K)?), Some(Tensor::new(&value, K)?));
+    let mut kept = [0.0f32; 3 * 2 * (2 + 2 + 1) + 5 * 2 * (2 + 2)];
+    let mut out = [0.0f32; 12];
+    let options = mha_options(&sinks).kept(&mut kept).precision(Precision::Highest);
+    context.multi_head_attention_once(&parameters(&weights, &biases), q, k, v, TensorMut::new(&mut out, Q)?, options)?;
+    let mut found = [[7.0f32; 12]; 2];
+    for (reads, found) in found.iter_mut().enumerate() {
+        let options = if reads == 0 { mha_options(&sinks) } else { mha_options(&sinks).kept(&mut kept) };
+        let gradients = MhaGradients::new().out(Tensor::new(&grad, Q)?).query(TensorMut::new(found, Q)?);
+        context.multi_head_attention_backward(&parameters(&weights, &biases), q, k, v, options, gradients)?;
+    }
+    assert_eq!(found[0], found[1]);
+    Ok(())
+}
+
+#[test]
 fn dropout_of_an_encoding_goes_back_alone() -> Result<()> {
     let context = Context::default();
     let (x, mut out, mut grad) = (vec![10.0f32; 64], vec![0.0f32; 64], vec![1.0f32; 64]);

@@ -1013,6 +1013,8 @@ pub struct fovea_mha_options {
     /// of pages of I8, or U8; else NULL
     pub key_scales: *const fovea_tensor,
     pub value_scales: *const fovea_tensor,
+    /// output F32 [n], contiguous, n = B Q H (D + Dv + 1) + B K Hkv (Dk + Dv): queries, keys and values as they were attended to, what attention gave and its log-sum-exp, in an order of the library's own. An input of fovea_multi_head_attention_backward, which then computes none of it again. Tensors between the steps are F32 with it. Not with a schedule, pages or a plan. NULL: nothing is kept
+    pub kept: *const fovea_tensor,
 }
 
 impl Default for fovea_mha_options {
@@ -2103,10 +2105,12 @@ extern "C" {
         gradients: *const fovea_merge_gradients,
     ) -> fovea_status;
     /// The backward pass of fovea_multi_head_attention, for parameters as the model has them. The forward pass is computed again, so
-    /// nothing of it needs to be kept; log_sum_exp, weights, scores, projected_query and projected_key of options.attention are not
-    /// looked at. Between the steps are F32 tensors. options has no schedule and no pages; precisions are not looked at. Scratch
-    /// memory: rows x twice (H D + Hkv Dk + Hkv Dv + H Dv) floats, packed weights, and what attention and products need. A call
-    /// that runs out of memory may have written some of the gradients.
+    /// nothing of it needs to be kept; but where options.kept is given it is what that call, of the same inputs, parameters and
+    /// options, has written there, and is read instead: the same bits, if its precision was the highest. log_sum_exp, weights,
+    /// scores, projected_query and projected_key of options.attention are not looked at. Between the steps are F32 tensors. options
+    /// has no schedule and no pages; precisions are not looked at. Scratch memory: rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats,
+    /// without options.kept as much again and packed weights, and what attention and products need. A call that runs out of memory
+    /// may have written some of the gradients.
     pub fn fovea_multi_head_attention_backward(
         context: *const fovea_context,
         parameters: *const fovea_mha_parameters,

@@ -252,7 +252,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_mha_parameters, value_bias), 88);
     assert_eq!(offset!(fovea_mha_parameters, in_bias), 96);
     assert_eq!(offset!(fovea_mha_parameters, out_bias), 104);
-    assert_eq!((size_of::<fovea_mha_options>(), align_of::<fovea_mha_options>()), (80, 8));
+    assert_eq!((size_of::<fovea_mha_options>(), align_of::<fovea_mha_options>()), (88, 8));
     assert_eq!(offset!(fovea_mha_options, struct_size), 0);
     assert_eq!(offset!(fovea_mha_options, flags), 8);
     assert_eq!(offset!(fovea_mha_options, precision), 12);
@@ -264,6 +264,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_mha_options, value_pages), 56);
     assert_eq!(offset!(fovea_mha_options, key_scales), 64);
     assert_eq!(offset!(fovea_mha_options, value_scales), 72);
+    assert_eq!(offset!(fovea_mha_options, kept), 80);
     assert_eq!((size_of::<fovea_mha_buffers>(), align_of::<fovea_mha_buffers>()), (80, 8));
     assert_eq!(offset!(fovea_mha_buffers, struct_size), 0);
     assert_eq!(offset!(fovea_mha_buffers, query), 8);

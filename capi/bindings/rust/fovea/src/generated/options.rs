@@ -1705,6 +1705,7 @@ pub struct MhaOptions<'a> {
     pub(crate) value_pages: Option<TensorMut<'a>>,
     pub(crate) key_scales: Option<TensorMut<'a>>,
     pub(crate) value_scales: Option<TensorMut<'a>>,
+    pub(crate) kept: Option<TensorMut<'a>>,
 }
 
 impl<'a> MhaOptions<'a> {
@@ -1767,6 +1768,12 @@ impl<'a> MhaOptions<'a> {
         self
     }
 
+    /// output F32 [n], contiguous, n = B Q H (D + Dv + 1) + B K Hkv (Dk + Dv): queries, keys and values as they were attended to, what attention gave and its log-sum-exp, in an order of the library's own. An input of fovea_multi_head_attention_backward, which then computes none of it again. Tensors between the steps are F32 with it. Not with a schedule, pages or a plan. NULL: nothing is kept
+    pub fn kept(mut self, kept: impl Into<TensorMut<'a>>) -> Self {
+        self.kept = Some(kept.into());
+        self
+    }
+
     /// attend to what the pages hold and append nothing; key and value inputs are NULL
     pub fn keep_pages(mut self) -> Self {
         self.flags |= sys::FOVEA_MHA_KEEP_PAGES;
@@ -1790,6 +1797,7 @@ impl<'a> MhaOptions<'a> {
             value_pages: output_pointer(&self.value_pages),
             key_scales: output_pointer(&self.key_scales),
             value_scales: output_pointer(&self.value_scales),
+            kept: output_pointer(&self.kept),
         })
     }
 }

@@ -648,7 +648,8 @@ final class Layouts {
         ADDRESS.withName("key_pages"),
         ADDRESS.withName("value_pages"),
         ADDRESS.withName("key_scales"),
-        ADDRESS.withName("value_scales"));
+        ADDRESS.withName("value_scales"),
+        ADDRESS.withName("kept"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long flags = place("flags");
@@ -661,6 +662,7 @@ final class Layouts {
     static final long value_pages = place("value_pages");
     static final long key_scales = place("key_scales");
     static final long value_scales = place("value_scales");
+    static final long kept = place("kept");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));

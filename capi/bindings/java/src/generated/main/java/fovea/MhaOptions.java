@@ -18,6 +18,7 @@ public final class MhaOptions {
   private Tensor valuePages;
   private Tensor keyScales;
   private Tensor valueScales;
+  private Tensor kept;
 
   public MhaOptions() {}
 
@@ -86,6 +87,17 @@ public final class MhaOptions {
     return this;
   }
 
+  /**
+   * output F32 [n], contiguous, n = B Q H (D + Dv + 1) + B K Hkv (Dk + Dv): queries, keys and values as they were
+   * attended to, what attention gave and its log-sum-exp, in an order of the library's own. An input of
+   * fovea_multi_head_attention_backward, which then computes none of it again. Tensors between the steps are F32
+   * with it. Not with a schedule, pages or a plan. NULL: nothing is kept
+   */
+  public MhaOptions kept(Tensor kept) {
+    this.kept = kept;
+    return this;
+  }
+
   Precision precision() {
     return precision;
   }
@@ -122,6 +134,10 @@ public final class MhaOptions {
     return valueScales;
   }
 
+  Tensor kept() {
+    return kept;
+  }
+
   static MemorySegment raw(MhaOptions options, Call call) {
     if (options == null) return MemorySegment.NULL;
     MemorySegment raw = call.allocate(Layouts.fovea_mha_options.SIZE);
@@ -136,6 +152,7 @@ public final class MhaOptions {
     raw.set(ADDRESS, Layouts.fovea_mha_options.value_pages, call.both(options.valuePages));
     raw.set(ADDRESS, Layouts.fovea_mha_options.key_scales, call.both(options.keyScales));
     raw.set(ADDRESS, Layouts.fovea_mha_options.value_scales, call.both(options.valueScales));
+    raw.set(ADDRESS, Layouts.fovea_mha_options.kept, call.both(options.kept));
     return raw;
   }
 }

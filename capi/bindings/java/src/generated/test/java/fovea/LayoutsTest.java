@@ -263,7 +263,7 @@ final class LayoutsTest {
     check("fovea_mha_parameters.value_bias", Layouts.fovea_mha_parameters.value_bias, 88);
     check("fovea_mha_parameters.in_bias", Layouts.fovea_mha_parameters.in_bias, 96);
     check("fovea_mha_parameters.out_bias", Layouts.fovea_mha_parameters.out_bias, 104);
-    check("fovea_mha_options", Layouts.fovea_mha_options.SIZE, 80);
+    check("fovea_mha_options", Layouts.fovea_mha_options.SIZE, 88);
     check("alignment of fovea_mha_options", Layouts.fovea_mha_options.LAYOUT.byteAlignment(), 8);
     check("fovea_mha_options.struct_size", Layouts.fovea_mha_options.struct_size, 0);
     check("fovea_mha_options.flags", Layouts.fovea_mha_options.flags, 8);
@@ -276,6 +276,7 @@ final class LayoutsTest {
     check("fovea_mha_options.value_pages", Layouts.fovea_mha_options.value_pages, 56);
     check("fovea_mha_options.key_scales", Layouts.fovea_mha_options.key_scales, 64);
     check("fovea_mha_options.value_scales", Layouts.fovea_mha_options.value_scales, 72);
+    check("fovea_mha_options.kept", Layouts.fovea_mha_options.kept, 80);
     check("fovea_mha_buffers", Layouts.fovea_mha_buffers.SIZE, 80);
     check("alignment of fovea_mha_buffers", Layouts.fovea_mha_buffers.LAYOUT.byteAlignment(), 8);
     check("fovea_mha_buffers.struct_size", Layouts.fovea_mha_buffers.struct_size, 0);
