@@ -50,7 +50,10 @@ struct Case {
   fovea_score score = sized_options<fovea_score>();
   fovea_mha_options options = sized_options<fovea_mha_options>();
 
-  explicit Case(int number) {
+  Tensor<float> query_weight, key_weight, score_vector;
+  fovea_tensor views[3] = {};
+
+  Case(int number, const MultiHeadSizes &sizes) {
     options.attention = &attention;
     options.precision = FOVEA_PRECISION_HIGHEST;
     if (number == 1) attention.flags = FOVEA_CAUSAL;
@@ -64,15 +67,29 @@ struct Case {
       score.sigma = 1.5f;
       options.score = &score;
     }
+    if (number == 5) {
+      Random random(base_seed());
+      query_weight = std::move(Tensor<float>({5, sizes.head_dim}).fill_normal(random));
+      key_weight = std::move(Tensor<float>({5, sizes.key_size()}).fill_normal(random));
+      score_vector = std::move(Tensor<float>({5}).fill_normal(random));
+      views[0] = query_weight.view();
+      views[1] = key_weight.view();
+      views[2] = score_vector.view();
+      score.kind = FOVEA_SCORE_ADDITIVE;
+      score.query_weight = &views[0];
+      score.key_weight = &views[1];
+      score.score_vector = &views[2];
+      options.score = &score;
+    }
   }
   Case(const Case &) = delete;
   Case &operator=(const Case &) = delete;
 };
-constexpr int kCases = 5;
+constexpr int kCases = 6;
 
 bool fits(const MultiHeadSizes &sizes, int number) {
   const bool one_dim = sizes.key_size() == sizes.head_dim;
-  return one_dim && (number != 2 || sizes.head_dim % 2 == 0);
+  return number == 5 || (one_dim && (number != 2 || sizes.head_dim % 2 == 0));
 }
 
 std::vector<MultiHeadSizes> sizes_of_all_kinds() {
@@ -129,11 +146,11 @@ TEST_SUITE("layer gradients") {
         const MultiHead layer = make_multi_head(with_inputs(sizes, inputs), inputs, random);
         const Tensor<float> grad = std::move(layer.make_out().fill_normal(random));
         for (int number = 0; number < kCases; ++number) {
-          if (number > 0 && !fits(sizes, number)) continue;
+          if (!fits(sizes, number)) continue;
           CAPTURE(static_cast<int>(inputs));
           CAPTURE(number);
           for_each_isa([&](const fovea_context *context) {
-            Case made(number);
+            Case made(number, layer.sizes);
             const Tensor<float> plain = layer.make_out(), out = layer.make_out();
             const LayerGradients wanted(layer), found(layer);
             REQUIRE_OK(run_once(context, layer, plain, made.options));
@@ -173,7 +190,7 @@ TEST_SUITE("layer gradients") {
     const Tensor<float> grad = std::move(layer.make_out().fill_normal(random));
     for_each_isa([&](const fovea_context *context) {
       const MhaWeights weights = layer.make_weights(context);
-      Case made(1);
+      Case made(1, layer.sizes);
       const LayerGradients wanted(layer), found(layer);
       REQUIRE_OK(wanted.run(context, layer, grad, &made.options));
       const Tensor<float> wide({2, 6, 42}), out = layer.make_out(), kept = make_kept(layer);
