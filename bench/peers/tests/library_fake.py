@@ -1,7 +1,6 @@
 """A library that moves a clock instead of computing. Its case's model says how it behaves; what it writes is the error."""
 import os
 import threading
-import time
 
 from worker import Unsupported
 
@@ -25,10 +24,11 @@ def failing():
 
 
 def spinning():
+    """A way whose thread spins until there is a file named FAKE_SPINS_UNTIL."""
     def spin():
-        end = time.monotonic() + 0.2
-        while time.monotonic() < end:
-            pass
+        while not os.path.exists(os.environ["FAKE_SPINS_UNTIL"]):
+            for _ in range(10000):
+                pass
 
     return lambda: threading.Thread(target=spin).start()
 

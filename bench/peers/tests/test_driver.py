@@ -4,7 +4,6 @@ import os
 import pathlib
 import sys
 import tempfile
-import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -25,7 +24,8 @@ class Comparison(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        self.limits, self.started = 0, []
+        self.limits, self.started, self.clients = 0, [], {}
+        self.spins_until = os.path.join(self.folder.name, "may sleep")
         self.settings = driver.Settings(2, pairs=6, block_seconds=0.01, pause=0.001, directory=self.folder.name)
         self.turns = driver.Turns(self.settings, self.start)
         self.addCleanup(self.turns.close)
@@ -34,8 +34,9 @@ class Comparison(unittest.TestCase):
     def start(self, library, kept=True):
         self.started.append((library, kept))
         command = [sys.executable, "-B", str(HERE.parent / "serve.py"), "fake", *library.split()]
-        environment = os.environ | {"PYTHONPATH": str(HERE)}
-        return client.Client(command, environment, os.path.join(self.folder.name, f"{library}.log"))
+        environment = os.environ | {"PYTHONPATH": str(HERE), "FAKE_SPINS_UNTIL": self.spins_until}
+        self.clients[library] = client.Client(command, environment, os.path.join(self.folder.name, f"{library}.log"))
+        return self.clients[library]
 
     def error_of(self, case, path):
         return float(pathlib.Path(path).read_text())
@@ -92,12 +93,25 @@ class Comparison(unittest.TestCase):
         self.assertEqual((result["status"], result["reason"]), ("failed", "fovea failed: cannot"))
 
     def test_nobody_runs_beside_another_ones_spinning_threads(self):
-        self.settings.longest_pause = 5
-        self.turns.ask("spinner", "ways", case=case_named("spins").to_json())
-        begin = time.monotonic()
-        self.turns.ask("spinner", "prepare", way="spins", output=os.path.join(self.folder.name, "out"))
+        self.settings.longest_pause = 60
         self.turns.ask("fovea", "describe")
-        self.assertGreater(time.monotonic() - begin, 0.2)
+        self.turns.ask("spinner", "ways", case=case_named("spins").to_json())
+        self.turns.ask("spinner", "prepare", way="spins", output=os.path.join(self.folder.name, "out"))
+        spinner = self.clients["spinner"]
+        is_asleep, awake = spinner.is_asleep, []
+
+        def asked():  # the third time the thread is told that it may sleep
+            sleeps = is_asleep()
+            if not sleeps:
+                awake.append(True)
+            if len(awake) == 3:
+                pathlib.Path(self.spins_until).touch()
+            return sleeps
+
+        spinner.is_asleep = asked
+        self.turns.ask("fovea", "describe")
+        self.assertGreaterEqual(len(awake), 3)
+        self.assertTrue(is_asleep())
 
     def test_ways_can_be_left_out(self):
         self.settings.leave_out = "^fa"
