@@ -27,61 +27,42 @@ Dtype between_steps(const MultiHeadCall &call) {
   return may && multiplies_bfloat16(*call.weights->kernels) ? Dtype::bf16 : Dtype::f32;
 }
 
-// Rows that are kept lie without gaps, as the backward pass expects them on any instruction set: queries, keys and
-// values, side by side where key and value are left out, what attention gave, log-sum-exp.
-void lay_out_kept(MultiHeadCall *call) {
+// Rows of queries, keys, values and of what attention gives: in the workspace, in whole panels; or kept, without gaps, and
+// log-sum-exp behind them. Side by side where one product writes them.
+Status lay_out(MultiHeadCall *call) {
   const fovea_mha_weights &w = *call->weights;
-  auto *at = static_cast<float *>(static_cast<const fovea_tensor *>(call->kept)->data);
-  const auto take = [&](const Sequences &rows, int64_t columns) {
-    const ProjectedRows taken = {{}, Dtype::f32, 0, columns, at};
-    at += rows.batch * rows.length * columns;
+  const fovea_tensor *kept = call->kept;
+  float *at = kept == nullptr ? nullptr : static_cast<float *>(kept->data);
+  const int64_t query_len = call->query.length;
+  const int64_t key_len = call->needs_keys ? call->key.length : 0;
+  const auto take = [&](int64_t batch, int64_t length, int64_t row) {
+    if (kept == nullptr) {
+      const auto size = static_cast<int64_t>(dtype_size(call->between));
+      return ProjectedRows{call->layout.add<char>({batch, length, row, size}), call->between, 0, row};
+    }
+    const ProjectedRows taken = {{}, call->between, 0, row, at};
+    at += batch * length * row;
     return taken;
   };
   const auto beside = [](ProjectedRows rows, int64_t columns) {
     rows.column += columns;
     return rows;
   };
-  if (call->one_input) {
-    call->query_rows = take(call->query, w.query.outputs + w.key.outputs + w.value.outputs);
-    call->key_rows = beside(call->query_rows, w.query.outputs);
-    call->value_rows = beside(call->key_rows, w.key.outputs);
-  } else {
-    call->query_rows = take(call->query, w.query.outputs);
-    call->key_rows = take(call->key, call->one_memory ? w.key.outputs + w.value.outputs : w.key.outputs);
-    call->value_rows = call->one_memory ? beside(call->key_rows, w.key.outputs) : take(call->key, w.value.outputs);
-  }
-  call->concat_rows = take(call->query, w.heads * w.value_dim);
-  const int64_t sizes[] = {call->query.batch, w.heads, call->query.length};
-  call->kept_log_sum_exp = contiguous_tensor(at, FOVEA_F32, 3, sizes);
-}
-
-// The workspace's rows: side by side where one product writes them.
-Status lay_out(MultiHeadCall *call) {
-  if (call->kept != nullptr) {
-    lay_out_kept(call);
-    return FOVEA_OK;
-  }
-  const fovea_mha_weights &w = *call->weights;
-  const int64_t query_len = call->query.length;
-  const int64_t key_len = call->needs_keys ? call->key.length : 0;
-  const auto take = [&](int64_t batch, int64_t length, int64_t row) {
-    const auto size = static_cast<int64_t>(dtype_size(call->between));
-    return ProjectedRows{call->layout.add<char>({batch, length, row, size}), call->between, 0, row};
-  };
-  const auto beside = [](const ProjectedRows &rows, int64_t columns) {
-    return ProjectedRows{rows.part, rows.dtype, rows.column + columns, rows.row_stride};
-  };
+  const auto width = [&](const PackedLinear &linear) { return kept == nullptr ? linear.padded : linear.outputs; };
+  const int64_t query = width(w.query), key = width(w.key), value = width(w.value);
   if (call->one_input && call->projects_keys) {
-    call->query_rows = take(call->query.batch, query_len, w.query.padded + w.key.padded + w.value.padded);
-    call->key_rows = beside(call->query_rows, w.query.padded);
-    call->value_rows = beside(call->key_rows, w.key.padded);
+    call->query_rows = take(call->query.batch, query_len, query + key + value);
+    call->key_rows = beside(call->query_rows, query);
+    call->value_rows = beside(call->key_rows, key);
   } else {
-    call->query_rows = take(call->query.batch, query_len, w.query.padded);
-    call->key_rows = take(call->key.batch, key_len, call->one_memory ? w.key.padded + w.value.padded : w.key.padded);
-    call->value_rows =
-        call->one_memory ? beside(call->key_rows, w.key.padded) : take(call->key.batch, key_len, w.value.padded);
+    call->query_rows = take(call->query.batch, query_len, query);
+    call->key_rows = take(call->key.batch, key_len, call->one_memory ? key + value : key);
+    call->value_rows = call->one_memory ? beside(call->key_rows, key) : take(call->key.batch, key_len, value);
   }
-  call->concat_rows = take(call->query.batch, w.out.inputs > 0 ? query_len : 0, w.heads * w.value_dim);
+  const bool has_rows = w.out.inputs > 0 || kept != nullptr;  // else attention writes out
+  call->concat_rows = take(call->query.batch, has_rows ? query_len : 0, w.heads * w.value_dim);
+  const int64_t sizes[] = {call->query.batch, w.heads, query_len};
+  call->kept_log_sum_exp = contiguous_tensor(at, FOVEA_F32, 3, sizes);
   if (call->layout.fits()) return FOVEA_OK;
   return fail(FOVEA_SIZE_OVERFLOW, "query and key are too long: their projections would exceed the address space");
 }

@@ -123,6 +123,18 @@ def test_multi_head_attention(layout, inputs):
         close(ours, theirs, 3e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_multi_head_attention_keeps_float32_of_any_type(dtype):
+    arrays = {"in_weight": random(36, 12, seed=40).astype(dtype), "out_weight": random(12, 12, seed=41)}
+    x, grad = random(2, 5, 12, seed=42).astype(dtype), random(2, 5, 12, seed=43)
+    layer = fovea.MultiHeadAttention(3, precision="highest", **arrays)
+    _, kept = layer(x, return_kept=True)
+    assert kept.dtype == np.float32
+    found = [fovea.multi_head_attention_backward(x, grad, heads=3, parameters=arrays, kept=given) for given in (None, kept)]
+    for name, gradient in found[0].items():
+        np.testing.assert_array_equal(gradient, found[1][name])
+
+
 def test_multi_head_attention_through_rotary_and_a_bias():
     arrays = {"query_weight": random(8, 6, seed=30), "key_weight": random(8, 6, seed=31), "value_weight": random(8, 6, seed=32)}
     x, grad, bias = random(2, 5, 6, seed=33), random(2, 5, 8, seed=34), random(1, 2, 5, 5, seed=35)
