@@ -7,7 +7,8 @@
 //     (scores, gradients of weights; then what these give values, queries and keys): 5 / 2 of the forward pass's multiply-adds,
 //     2.5 D + 2.5 Dv for each pair. On the same ports some 25 instructions for a vector of pairs, of which the exponential
 //     takes 14: at most 5 D / (5 D + 25) of the peak where D = Dv, 93 % at D 64. Loading a band of 64 rows, which is turned
-//     around for each split of the keys, takes about 2 %.
+//     around for each split of the keys, takes about 2 %. bfloat16 by pairs: half as many, so at most 5 D / 2 / (5 D / 2 + 35),
+//     10 more to round and join weights and gradients of scores, of twice the peak.
 //   backward_gaussian: as the dot product, since pairs of these points are far but for few; two of the five products would take
 //     differences of near ones, one instruction more each, 7 / 5 of the arithmetic.
 //   backward_bilinear: as the dot product, and three products of the size of the projection: made again, its gradient for
@@ -65,6 +66,11 @@ constexpr BackwardShape shapes[] = {
     {"one_head",       FOVEA_SCORE_DOT,       1,  1,  1,  2048, 2048, 64},
     {"one_head_d128",  FOVEA_SCORE_DOT,       1,  1,  1,  2048, 2048, 128, 0, true},
     {"bert_base",      FOVEA_SCORE_DOT,       1,  12, 12, 512,  512,  64,  0, false, 0, FOVEA_BF16},
+    {"bert_batch",     FOVEA_SCORE_DOT,       8,  12, 12, 128,  128,  64,  0, false, 32, FOVEA_BF16},
+    {"gpt2",           FOVEA_SCORE_DOT,       1,  12, 12, 1024, 1024, 64,  0, true, 0, FOVEA_BF16},
+    {"llama8b",        FOVEA_SCORE_DOT,       1,  32, 8,  1024, 1024, 128, 0, true, 0, FOVEA_BF16},
+    {"one_head",       FOVEA_SCORE_DOT,       1,  1,  1,  2048, 2048, 64,  0, false, 0, FOVEA_BF16},
+    {"one_head_d128",  FOVEA_SCORE_DOT,       1,  1,  1,  2048, 2048, 128, 0, true, 0, FOVEA_BF16},
     {"bert_base",      FOVEA_SCORE_GAUSSIAN,  1,  12, 12, 512,  512,  64},
     {"bert_base",      FOVEA_SCORE_BILINEAR,  1,  12, 12, 512,  512,  64},
     {"nmt",            FOVEA_SCORE_ADDITIVE,  32, 1,  1,  32,   32,   512, 512},
@@ -229,7 +235,8 @@ class BackwardCall {
 
 // Additive: 11 instructions for the derivative of a unit, and about 5 for the unit itself.
 double least_seconds(const BackwardShape &shape, const Variant &variant) {
-  const double peak = multiply_add_rate(variant.isa, variant.threads, probe_seconds());
+  const auto rate = shape.dtype == FOVEA_BF16 ? bfloat16_rate : multiply_add_rate;
+  const double peak = rate(variant.isa, variant.threads, probe_seconds());
   if (shape.kind != FOVEA_SCORE_ADDITIVE) return (shape.flops() + shape.projection_flops()) / peak;
   const double units = shape.pairs() * static_cast<double>(shape.units) / lanes_of(variant.isa) * 16;
   return units / (variant.threads * instruction_rate(variant.isa, probe_seconds())) +

@@ -24,6 +24,11 @@ inline __attribute__((always_inline)) __m512 pairs_of(__m512 first, __m512 secon
   return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(low, high, _mm512_set1_epi32(-0x10000), 0xf8));
 }
 
+// Neighbouring lanes as pairs, those of `first` before those of `second`; rounded to nearest, ties to even.
+inline __attribute__((always_inline)) __m512 neighbours_as_pairs(__m512 first, __m512 second) {
+  return reinterpret_cast<__m512>(_mm512_cvtne2ps_pbh(second, first));
+}
+
 // The halves of pairs, as floats.
 inline __attribute__((always_inline)) __m512 first_of_pairs(__m512 pairs) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(pairs), 16));

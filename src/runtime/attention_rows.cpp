@@ -19,6 +19,22 @@ bool all_are(Dtype dtype, const AttentionWish &wish, bool rounds) {
 // rows of float32 is hidden.
 constexpr int64_t most_rows_beside_tiles = 8;
 
+// The first kernels for many rows that fit and have what is asked for.
+const AttentionKernels &choose_many_rows(Features allowed, const AttentionWish &wish,
+                                         bool (*has)(const AttentionKernels &)) {
+  const Features available = allowed & cpu_features();
+  const AttentionRow *chosen = nullptr;
+  for (const AttentionRow &row : attention_rows) {
+    const bool serves = row.path == AttentionPath::many_rows && has(*row.kernels);
+    if (!serves || row.score != wish.score || (row.needs & ~available) != 0) continue;
+    if (row.fits(row, wish) == Fit::yes) {
+      chosen = &row;
+      break;
+    }
+  }
+  return *chosen->kernels;
+}
+
 }  // namespace
 
 Fit fits_few_rows(const AttentionRow &row, const AttentionWish &wish) {
@@ -74,17 +90,11 @@ AttentionChoice choose_attention(Features allowed, const AttentionWish &wish) {
 }
 
 const AttentionKernels &choose_passes(Features allowed, const AttentionWish &wish) {
-  const Features available = allowed & cpu_features();
-  const AttentionRow *chosen = nullptr;
-  for (const AttentionRow &row : attention_rows) {
-    const bool passes = row.path == AttentionPath::many_rows && row.kernels->weights != nullptr;
-    if (!passes || row.score != wish.score || (row.needs & ~available) != 0) continue;
-    if (row.fits(row, wish) == Fit::yes) {
-      chosen = &row;
-      break;
-    }
-  }
-  return *chosen->kernels;
+  return choose_many_rows(allowed, wish, [](const AttentionKernels &its) { return its.weights != nullptr; });
+}
+
+const AttentionKernels &choose_gradients(Features allowed, const AttentionWish &wish) {
+  return choose_many_rows(allowed, wish, [](const AttentionKernels &its) { return its.gradients != nullptr; });
 }
 
 }  // namespace fovea

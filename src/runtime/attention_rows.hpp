@@ -118,7 +118,8 @@ struct AttentionChoice {
 // row that fits needs them.
 AttentionChoice choose_attention(Features allowed, const AttentionWish &wish);
 
-// Likewise the first that writes weights and scores.
+// Likewise the first that writes weights and scores, and the first that has a backward pass.
 const AttentionKernels &choose_passes(Features allowed, const AttentionWish &wish);
+const AttentionKernels &choose_gradients(Features allowed, const AttentionWish &wish);
 
 }  // namespace fovea

@@ -8,8 +8,9 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 // sums[key of the task][row] become elements of the bias's gradient.
-inline void store_bias(const GradientTask &task, const float *sums, int64_t row_count) {
-  constexpr int64_t rows = GradientDriver::rows;
+template <class Path>
+void store_bias(const GradientTask &task, const float *sums, int64_t row_count) {
+  constexpr int64_t rows = Path::tile_rows;
   const BiasBlock &block = task.bias;
   const int64_t count = task.scores.key_end - task.scores.key_begin;
   with_element(block.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
@@ -32,12 +33,14 @@ inline void store_bias(const GradientTask &task, const float *sums, int64_t row_
 }
 
 // One block of the bias's gradient: all that is added up for it, in order.
-inline void run_bias(const ScoreFunction &score, const ScoreFunction &dot, GradientTask task) {
-  constexpr int64_t rows = GradientDriver::rows;
+template <class Path>
+void run_bias(const ScoreFunction &score, const ScoreFunction &dot, GradientTask task) {
+  using Driver = GradientDriver<Path>;
+  constexpr int64_t rows = Path::tile_rows;
   const AttentionSizes &sizes = task.problem->scores.sizes;
   const BiasBlock &block = task.bias;
-  float *sums = static_cast<float *>(task.scores.scratch) +
-                GradientDriver::scratch_floats(score, sizes.compared_dim, sizes.value_dim);
+  float *sums =
+      static_cast<float *>(task.scores.scratch) + Driver::scratch_floats(score, sizes.compared_dim, sizes.value_dim);
   const int64_t count = task.scores.key_end - task.scores.key_begin;
   memset(sums, 0, static_cast<size_t>(count * rows) * sizeof(float));
   for (int64_t batch = block.batch; batch < block.batch_end; ++batch) {
@@ -47,12 +50,23 @@ inline void run_bias(const ScoreFunction &score, const ScoreFunction &dot, Gradi
         task.scores.kv_head = head / sizes.group;
         task.scores.row_begin = sizes.first_row_of(head) + query;
         task.scores.row_count = min_of(rows, block.query_end - query);
-        GradientDriver(score, dot, task).add_bias(sums);
+        Driver(score, dot, task).add_bias(sums);
       }
     }
   }
-  store_bias(task, sums, min_of(rows, block.query_end - block.query));
+  store_bias<Path>(task, sums, min_of(rows, block.query_end - block.query));
 }
+
+template <class Path>
+void pass_gradients_of(const ScoreFunction &score, const ScoreFunction &dot, const GradientTask &task) {
+  if (task.part == GradientPart::bias) return run_bias<Path>(score, dot, task);
+  GradientDriver<Path>(score, dot, task).run();
+}
+
+template <class Path>
+constexpr GradientKernels gradient_kernels = {.run = pass_gradients_of<Path>,
+                                              .scratch_floats = GradientDriver<Path>::scratch_floats,
+                                              .key_floats = GradientDriver<Path>::key_floats};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -16,6 +16,9 @@
 // those sums nobody would have to wait. So are the sums of returned weights times their gradients, which the mean needs
 // beforehand.
 //
+// Where all rows are of bfloat16 and the path takes pairs of it, all five products do: of features for scores and
+// gradients of weights, of keys for dq, of rows for dv and dk. Then p and ds are rounded to bfloat16 where they meet rows.
+//
 // A masked key has p = 0 and dl = 0 by choice, not by multiplication, but 0 * NaN is NaN where such a zero meets a row
 // of a query or of a key. Where a mask meets what is not finite, each row goes by itself through the runs of keys that
 // it attends.
@@ -33,8 +36,8 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
+template <class Path>
 struct GradientDriver {
-  using Path = ManyRowsValues;
   static constexpr int64_t rows = Path::tile_rows;
   static constexpr int64_t keys = Path::tile_keys;
   static constexpr int64_t most_bands = 4;
@@ -44,10 +47,10 @@ struct GradientDriver {
     int64_t row_begin;
     bool finite;        // its queries and rows of grad_out; known if some of its keys are masked
     float *query;       // as the score function wants them
-    float *query_rows;  // [row][key_stride]
+    float *query_rows;  // [row][key_stride], or half as many of pairs
     float *query_sums;  // [d][row]
     float *grads;       // grad_out, [d][row]
-    float *grad_rows;   // [row][value_stride]
+    float *grad_rows;   // [row][value_stride], likewise
     alignas(64) float log_sum_exp[rows];
     alignas(64) float mean[rows];
     alignas(64) float slope_sum[rows];
@@ -62,6 +65,7 @@ struct GradientDriver {
   const AttentionProblem &problem;
   Logits<Path> logits;
   HeadSource values;
+  HeadSource key_pairs;  // the keys as pairs, where products take these
   ScaledExp2 exponent;
   int64_t key_stride, value_stride;
   float *scores;  // [key][row] of a tile, three times
@@ -103,8 +107,11 @@ struct GradientDriver {
         gradients(*t.problem),
         problem(gradients.scores),
         logits(its, t.scores, copy_room(t)),
-        values(gradients.values.key, t.scores.batch, t.scores.kv_head, problem.sizes.value_dim, RowForm::widened,
+        values(gradients.values.key, t.scores.batch, t.scores.kv_head, problem.sizes.value_dim,
+               Path::takes_pairs ? RowForm::given : RowForm::widened,
                copy_room(t) + keys * padded_units(problem.sizes.compared_dim)),
+        key_pairs(problem.key, t.scores.batch, t.scores.kv_head, problem.sizes.compared_dim, RowForm::pairs,
+                  copy_room(t)),
         exponent(1.44269504088896340736f) {
     const int64_t head_dim = problem.sizes.compared_dim, value_dim = problem.sizes.value_dim;
     key_stride = whole_registers(head_dim);
@@ -151,10 +158,15 @@ struct GradientDriver {
 
   FOVEA_INLINE int64_t key_count() const { return task.scores.key_end - task.scores.key_begin; }
 
+  // The first key of a band: of two that make a pair the first, so that neighbours do not change what is summed.
+  FOVEA_INLINE int64_t first_key(const Band &band) const {
+    return Path::takes_pairs ? band.table.any.first / 2 * 2 : band.table.any.first;
+  }
+
   // Whether a row of the band may see other keys of a tile than its neighbours do.
   FOVEA_INLINE bool has_masks(const Band &band) const {
     return problem.pattern.mask != nullptr || problem.logits.bias != nullptr || problem.pattern.leave_one_out ||
-           band.table.all.first > band.table.any.first || band.table.all.last < band.table.any.last;
+           band.table.all.first > first_key(band) || band.table.all.last < band.table.any.last;
   }
 
   FOVEA_INLINE void copy_row(const void *from, Dtype dtype, int64_t dim, float *to, int64_t stride) const {
@@ -181,11 +193,13 @@ struct GradientDriver {
     grad_table.count = row_count;
     QueryCursor row(problem, task.scores.batch, task.scores.kv_head, band.row_begin);
     for (int64_t r = 0; r < row_count; ++r, row.advance()) {
-      copy_row(band.table.query[r], problem.query.dtype, problem.sizes.compared_dim, band.query_rows + r * key_stride,
-               key_stride);
       grad_table.query[r] = element_at(grad_out.data, grad_out.dtype, row.at(grad_out.strides));
-      float *grad = band.grad_rows + r * value_stride;
+      float *grad = Path::takes_pairs ? band.grads : band.grad_rows + r * value_stride;
       copy_row(grad_table.query[r], grad_out.dtype, value_dim, grad, value_stride);
+      if constexpr (!Path::takes_pairs) {
+        copy_row(band.table.query[r], problem.query.dtype, problem.sizes.compared_dim, band.query_rows + r * key_stride,
+                 key_stride);
+      }
       band.log_sum_exp[r] = outputs.log_sum_exp[row.at(outputs.log_sum_exp_strides)];
       band.mean[r] = row_product(element_at(outputs.out, outputs.out_dtype, row.at(outputs.out_strides)),
                                  outputs.out_dtype, grad, value_dim);
@@ -203,10 +217,26 @@ struct GradientDriver {
       band.log_sum_exp[r] = INFINITY;
       band.mean[r] = 0.0f;
     }
-    Path::transpose_queries(grad_table, grad_out.dtype, value_dim, band.grads);
-    band.finite =
-        !has_masks(band) || (rows_are_finite(band.query_rows, Dtype::f32, key_stride, row_count, key_stride) &&
-                             rows_are_finite(band.grad_rows, Dtype::f32, value_stride, row_count, value_stride));
+    if constexpr (Path::takes_pairs) {
+      pair_band_rows(band.table, problem.sizes.compared_dim, band.query_rows, key_stride);
+      pair_band_rows(grad_table, value_dim, band.grad_rows, value_stride);
+      Path::transpose_queries(grad_table, Dtype::f32, value_dim / 2, band.grads);  // pairs of bits
+    } else {
+      Path::transpose_queries(grad_table, grad_out.dtype, value_dim, band.grads);
+    }
+    band.finite = !has_masks(band) || (copies_are_finite(band.query_rows, key_stride, row_count) &&
+                                       copies_are_finite(band.grad_rows, value_stride, row_count));
+  }
+
+  FOVEA_INLINE static void pair_band_rows(const RowTable<rows> &table, int64_t dim, float *to, int64_t stride) {
+    for (int64_t r = 0; r < table.count; r += 2, to += stride) {
+      for (int64_t d = dim; d < stride; ++d) to[d] = 0.0f;
+      pair_two_rows(table.query[r], r + 1 < table.count ? table.query[r + 1] : nullptr, dim, to);
+    }
+  }
+  FOVEA_INLINE static bool copies_are_finite(const float *from, int64_t stride, int64_t row_count) {
+    if constexpr (!Path::takes_pairs) return rows_are_finite(from, Dtype::f32, stride, row_count, stride);
+    return rows_are_finite(from, Dtype::bf16, 2 * stride, ceil_div(row_count, 2), 2 * stride);
   }
 
   // Logits and gradients of weights become weights and gradients of logits; of raw scores where nothing comes between.
@@ -316,21 +346,28 @@ struct GradientDriver {
     const int64_t key = first - task.scores.key_begin;
     if (gradients.value.wanted) {
       if (problem.dropout.threshold != 0) apply_dropout(tile, band.table, problem.dropout, task.scores.batch);
-      add_weighted_rows(value_sums + key * value_stride, tile, band.grad_rows, value_stride, band.table.count);
+      add_weighted_rows<Path>(value_sums + key * value_stride, tile, band.grad_rows, value_stride, band.table.count,
+                              scores);
     }
     if (!gradients.wants_scores()) return;
     const ScoreTile grad_tile = gradients_of(tile);
     if (has_extras) pass_extras(band, grad_tile);
     const GradientJob<rows> job = {
-        .score = {problem, band.table, band.query, logits.keys.span<false>(first, last - first), logits.key_scalars,
-                  grad_tile, nothing_next},
+        .score = {problem, band.table, band.query, summed_keys().template span<false>(first, last - first),
+                  logits.key_scalars, grad_tile, nothing_next},
         .query_rows = band.query_rows,
         .stride = key_stride,
         .query_sums = gradients.query.wanted ? band.query_sums : nullptr,
         .key_sums = gradients.key.wanted ? key_sums + key * key_stride : nullptr,
         .vector_sums = task.vector_part,
         .raw = has_near_pairs(band) ? raw : nullptr};
-    if (score.gradient == nullptr || score.gradient(&job)) pass_dot_gradients(job);
+    if (score.gradient == nullptr || score.gradient(&job)) pass_dot_gradients<Path>(job, scores);
+  }
+
+  // As sums for queries read them.
+  FOVEA_INLINE HeadSource &summed_keys() {
+    if constexpr (Path::takes_pairs) return key_pairs;
+    return logits.keys;
   }
 
   FOVEA_INLINE float *weight_sum(const QueryCursor &row) const {
@@ -387,7 +424,8 @@ struct GradientDriver {
     KeyRange any = {task.scores.key_end, task.scores.key_begin};
     for (int64_t b = 0; b < band_count; ++b) {
       load_rows(bands[b], row_begin + b * rows, min_of(rows, row_count - b * rows));
-      if (bands[b].table.any.first < bands[b].table.any.last) any = cover(any, bands[b].table.any);
+      const KeyRange its = {first_key(bands[b]), bands[b].table.any.last};
+      if (bands[b].table.any.first < its.last) any = cover(any, its);
     }
     logits.keys.end = values.end = any.last;
     const bool wants_tiles =
@@ -395,10 +433,10 @@ struct GradientDriver {
     for (int64_t key = any.first / keys * keys; wants_tiles && key < any.last; key += keys) {
       const KeyRange tile = {max_of(key, any.first), min_of(key + keys, any.last)};
       tile_is_known = false;
-      logits.keys.span<false>(tile.first, tile.last - tile.first);  // copied once for all bands, if at all
+      summed_keys().template span<false>(tile.first, tile.last - tile.first);  // copied once for all bands, if at all
       values.span<false>(tile.first, tile.last - tile.first);
       for (int64_t b = 0; b < band_count; ++b) {
-        const int64_t first = max_of(tile.first, bands[b].table.any.first);
+        const int64_t first = max_of(tile.first, first_key(bands[b]));
         const int64_t last = min_of(tile.last, bands[b].table.any.last);
         if (first >= last) continue;
         if (meets_nan(bands[b], tile.first, tile.last)) {

@@ -19,6 +19,7 @@ struct ManyRowsValues {
   static constexpr bool is_few_rows = false;
   static constexpr bool takes_bytes = false;
   static constexpr bool takes_pairs = false;  // of bfloat16: keys as they lie, values as pairs of keys
+  using Terms = Products;
   static constexpr int64_t max_bands = 4;
 
   static constexpr int64_t keys_at_once(int64_t) { return tile_keys; }
@@ -56,17 +57,17 @@ struct ManyRowsValues {
   }
 
   // out = out * rescale + weighted values, for `vectors` registers of rows, of keys [first, last) of the tile.
-  template <int64_t chain, int vectors>
+  template <int vectors>
   FOVEA_INLINE static void add_values_vectors(float *out, const RowSpan &values, PacedFetch *next, int64_t value_dim,
                                               const ScoreTile &tile, const float *rescale, int64_t v, int64_t first,
-                                              int64_t last) {
+                                              int64_t last, int64_t chain) {
+    const int64_t start = tile.key % chain, end = end_of_chain(start + first, chain);
     for_each_block<vectors>(value_dim, [&](auto block_dims, int64_t d) FOVEA_INLINE_BODY {
       constexpr int count = decltype(block_dims)::value;
       RowPointers<count, Order::column_major> value(values.row(first) + d, values.stride);
       Block<count, vectors> block;
       const float *weights = tile.scores + v * lanes;
-      const int64_t start = tile.key % chain;
-      sum_in_chains(block, start + first, start + last, chain, [&](int64_t j, int64_t keys) FOVEA_INLINE_BODY {
+      sum_in_chains(block, start + first, start + last, chain, end, [&](int64_t j, int64_t keys) FOVEA_INLINE_BODY {
         accumulate(block, value, weights + (j - start) * tile_rows, tile_rows, keys);
         if (v == 0) next->worked_on(keys * count);
       });
@@ -74,22 +75,22 @@ struct ManyRowsValues {
     });
   }
 
-  template <int64_t chain = value_chain>
+  // chain: of keys, as value_chain is.
   FOVEA_NOINLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t,
-                                        const ScoreTile &tile, const float *rescale) {
+                                        const ScoreTile &tile, const float *rescale, int64_t chain = value_chain) {
     PacedFetch next(*values.next);
     const bool whole = tile.vector_any == nullptr;
     int64_t v = 0;
     if (whole) {
       v = for_each_wide_group(tile.vectors, [&](auto group, int64_t at) FOVEA_INLINE_BODY {
-        add_values_vectors<chain, decltype(group)::value>(out, values, &next, value_dim, tile, rescale, at, 0,
-                                                          tile.keys);
+        add_values_vectors<decltype(group)::value>(out, values, &next, value_dim, tile, rescale, at, 0, tile.keys,
+                                                   chain);
       });
     }
     for (; v < tile.vectors; ++v) {
       const KeyRange range = whole ? KeyRange{0, tile.keys} : tile.keys_of(v);
       if (range.first >= range.last) continue;  // its rows saw nothing, so their rescale is 1
-      add_values_vectors<chain, 1>(out, values, &next, value_dim, tile, rescale, v, range.first, range.last);
+      add_values_vectors<1>(out, values, &next, value_dim, tile, rescale, v, range.first, range.last, chain);
     }
   }
 

@@ -29,7 +29,7 @@ struct PathKernels {
   int64_t (*kept_bytes)(int64_t key_len);
 };
 
-// The backward pass of many rows, of floats. `dot`: the scores of the dot product.
+// The backward pass of many rows, of floats or of pairs. `dot`: the scores of the dot product.
 struct GradientKernels {
   void (*run)(const ScoreFunction &score, const ScoreFunction &dot, const GradientTask &task);
   int64_t (*scratch_floats)(const ScoreFunction &score, int64_t head_dim, int64_t value_dim);

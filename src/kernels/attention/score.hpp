@@ -64,12 +64,13 @@ concept ValueSums = requires(float *sums, const float *factors, void *const *row
   Path::store_out(factors, n, factors, rows, Dtype::f32, n, sums);
 };
 
-// A struct in scores/ whose gradients are there, too: those of floats. A gradient that is null is that of a dot
-// product.
+// A struct in scores/ whose gradients are there, too: of pairs those of a dot product alone, for which `gradient` is
+// null.
 template <class Score>
-concept HasGradient = !Score::takes_pairs && requires {
+concept HasGradient = requires {
   &Score::gradient;
-};
+}
+&&(!Score::takes_pairs || same_type<decltype(Score::gradient), const decltype(nullptr)>);
 
 template <class Score>
 constexpr auto gradient_of() -> bool (*)(const void *) {

@@ -146,21 +146,28 @@ struct ValueRuns {
 enum class RowForm { given, widened, pairs };
 
 #if defined(__AVX512BF16__)
+// A row of pairs; second: null where there is none, which counts as zeros.
+FOVEA_INLINE void pair_two_rows(const void *first, const void *second, int64_t dim, float *to) {
+  const auto *a = static_cast<const uint16_t *>(first), *b = static_cast<const uint16_t *>(second);
+  for (int64_t d = 0; d < dim; d += 2 * lanes) {
+    const int64_t width = min_of(2 * lanes, dim - d);
+    const __m512i others = b != nullptr ? load_first_elements(b + d, width) : _mm512_setzero_si512();
+    const PairRegisters pairs = join_rows(load_first_elements(a + d, width), others);
+    store_partial(to + d, Float(pairs.low), min_of(lanes, width));
+    if (width > lanes) store_partial(to + d + lanes, Float(pairs.high), width - lanes);
+  }
+}
+
 // The last pair of an odd number of rows ends with zeros.
 FOVEA_NOINLINE inline void pair_rows(const void *from, int64_t stride, int64_t count, int64_t dim, float *to) {
   const auto *rows = static_cast<const uint16_t *>(from);
   for (int64_t j = 0; j < count; j += 2, to += dim) {
     const uint16_t *first = rows + j * stride;
-    for (int64_t d = 0; d < dim; d += 2 * lanes) {
-      const int64_t width = min_of(2 * lanes, dim - d);
-      const __m512i second = j + 1 < count ? load_first_elements(first + stride + d, width) : _mm512_setzero_si512();
-      const PairRegisters pairs = join_rows(load_first_elements(first + d, width), second);
-      store_partial(to + d, Float(pairs.low), min_of(lanes, width));
-      if (width > lanes) store_partial(to + d + lanes, Float(pairs.high), width - lanes);
-    }
+    pair_two_rows(first, j + 1 < count ? first + stride : nullptr, dim, to);
   }
 }
 #else
+FOVEA_INLINE void pair_two_rows(const void *, const void *, int64_t, float *) {}
 FOVEA_INLINE void pair_rows(const void *, int64_t, int64_t, int64_t, float *) {}
 #endif
 
@@ -363,8 +370,8 @@ struct HeadSource {
   FOVEA_NOINLINE RowSpan copied(int64_t first, int64_t count) {
     const int64_t last = first + count;
     // A pair that only begins within the span must not bring what lies behind it.
-    const bool cuts_pair = form == RowForm::pairs && last != made_last && last % 2 != 0;
-    if (first < made_first || last > made_last || cuts_pair) {
+    const auto cuts_pair = [&](int64_t row) { return form == RowForm::pairs && (row - made_first) % 2 != 0; };
+    if (first < made_first || last > made_last || cuts_pair(first) || (last != made_last && cuts_pair(last))) {
       if (form == RowForm::given) {
         const RowSpan whole = whole_span(first, count);
         if (whole.data != nullptr) return whole;

@@ -118,17 +118,19 @@ FOVEA_INLINE void accumulate(Block<rows, vectors> &block, RowPointers<rows, orde
   }
 }
 
+constexpr int64_t end_of_chain(int64_t first, int64_t chain) { return first / chain * chain + chain; }
+
 // block = the sum over [first, last) of what add(k, count) adds for [k, k + count), from one multiple of `chain` to the
-// next: a long chain rounds at each step to the size it has by then. What the chains before have given waits in the
-// first-level cache.
+// next, the first of which is `end`: a long chain rounds at each step to the size it has by then. What the chains before
+// have given waits in the first-level cache.
 template <int rows, int vectors, class Add>
-FOVEA_INLINE void sum_in_chains(Block<rows, vectors> &block, int64_t first, int64_t last, int64_t chain,
+FOVEA_INLINE void sum_in_chains(Block<rows, vectors> &block, int64_t first, int64_t last, int64_t chain, int64_t end,
                                 const Add &add) {
   alignas(64) float before[rows * vectors * lanes];
   const auto add_before = [&]() FOVEA_INLINE_BODY {
     unroll<rows * vectors>([&](auto i) FOVEA_INLINE_BODY { block.at[i] = load(before + i * lanes) + block.at[i]; });
   };
-  int64_t k = first, end = first / chain * chain + chain;
+  int64_t k = first;
   for (;; k = end, end += chain) {
     block.clear();
     add(k, min_of(last, end) - k);
@@ -137,6 +139,12 @@ FOVEA_INLINE void sum_in_chains(Block<rows, vectors> &block, int64_t first, int6
     unroll<rows * vectors>([&](auto i) FOVEA_INLINE_BODY { store(before + i * lanes, block.at[i]); });
   }
   if (k > first) add_before();
+}
+
+template <int rows, int vectors, class Add>
+FOVEA_INLINE void sum_in_chains(Block<rows, vectors> &block, int64_t first, int64_t last, int64_t chain,
+                                const Add &add) {
+  sum_in_chains(block, first, last, chain, end_of_chain(first, chain), add);
 }
 
 // How many of a score's features are summed in one chain.

@@ -3,7 +3,7 @@
 // and sums blocked by what serves float32, with half the depth.
 //
 // Bound: half of DotManyRows's multiply-adds, the same softmax. Weights are rounded to bfloat16 before they meet the
-// values (a relative 2^-9 of each, beside the values' own); scores are products of the given numbers, summed in
+// values (by up to 2^-8 of each, beside the values' own); scores are products of the given numbers, summed in
 // float32, where subnormal terms count as 0.
 #pragma once
 
@@ -16,6 +16,7 @@ namespace {
 // Weights rounded and paired, two keys to a product.
 struct PairValues : ManyRowsValues {
   static constexpr bool takes_pairs = true;
+  using Terms = PairProducts;
   static_assert(value_chain % 2 == 0 && tile_keys % 2 == 0 && value_keys % 2 == 0);
 
   // Weights as pairs, in place: scores[pair of keys][row]. Keys that a register's rows do not attend have weight 0.
@@ -31,11 +32,11 @@ struct PairValues : ManyRowsValues {
   }
 
   FOVEA_NOINLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t,
-                                        const ScoreTile &tile, const float *rescale) {
+                                        const ScoreTile &tile, const float *rescale, int64_t chain = value_chain) {
     pair_weights(tile);
     PacedFetch next(*values.next);
-    const int64_t start = tile.key % value_chain / 2;
-    const int64_t last = start + (tile.keys + 1) / 2;
+    const int64_t start = tile.key % chain / 2, last = start + (tile.keys + 1) / 2;
+    const int64_t end = end_of_chain(start, chain / 2);
     for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
       constexpr int vectors = decltype(group)::value;
       for_each_block<vectors>(value_dim, [&](auto dims, int64_t d) FOVEA_INLINE_BODY {
@@ -43,7 +44,7 @@ struct PairValues : ManyRowsValues {
         RowPointers<count, Order::column_major> value(values.row(0) + d, values.stride);
         Block<count, vectors> block;
         const float *weights = tile.scores + v * lanes;
-        sum_in_chains(block, start, last, value_chain / 2, [&](int64_t j, int64_t pairs) FOVEA_INLINE_BODY {
+        sum_in_chains(block, start, last, chain / 2, end, [&](int64_t j, int64_t pairs) FOVEA_INLINE_BODY {
           accumulate<PairProducts>(block, value, weights + (j - start) * tile_rows, tile_rows, pairs);
           if (v == 0) next.worked_on(pairs * 2 * count);
         });
@@ -77,6 +78,8 @@ struct DotPairs : PairValues {
       scores.for_each([&](auto, auto, auto i, float *at) FOVEA_INLINE_BODY { store(at, block.at[i]); });
     });
   }
+
+  static constexpr decltype(nullptr) gradient = nullptr;  // that of dot products (attention/weighted_rows.hpp)
 };
 
 }  // namespace

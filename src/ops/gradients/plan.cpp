@@ -46,6 +46,28 @@ GradientProblem planned_gradients(const AttentionProblem &scores, const Gradient
   return problem;
 }
 
+// What the backward pass asks of its kernels, which read rows where they lie: products of pairs multiply features of
+// grad_out and of values, too.
+AttentionWish wish_of(const GradientProblem &problem) {
+  const AttentionProblem &scores = problem.scores;
+  const bool in_pairs = keys_in_pairs(scores.key) && keys_in_pairs(scores.value) &&
+                        problem.values.query.dtype == Dtype::bf16 && scores.sizes.value_dim % 2 == 0;
+  return {.score = scores.score.kind,
+          .query = in_pairs ? scores.query.dtype : Dtype::f32,
+          .key = scores.key.dtype,
+          .value = scores.value.dtype,
+          .rounds = false,
+          .keys_in_pairs = in_pairs,
+          .in_bytes = false,
+          .drops_weights = scores.dropout.threshold != 0,
+          .wants_passes = false,
+          .counts_rows = false,
+          .many_rows = true,
+          .rows = scores.sizes.query_len * scores.sizes.group,
+          .key_len = scores.sizes.key_len,
+          .compared_dim = scores.sizes.compared_dim};
+}
+
 // layout: what lies in the workspace already.
 Status plan_memory(const GradientCall &gradients, MemoryLayout layout, GradientPlan *plan) {
   const AttentionSizes &sizes = plan->problem.scores.sizes;
@@ -131,8 +153,8 @@ Status plan_gradients(const Context &context, const AttentionCall &call, const A
   FOVEA_CHECK(plan_projection_gradients(context, call, gradients, scores.score, checked, &plan->problem, &layout,
                                         &plan->projections));
   scores.problem = planned_problem(checked, scores.score);
-  plan->kernels = &context.kernels->attention_of(scores.problem.score.kind);
   plan->problem = planned_gradients(scores.problem, plan->problem, gradients, scores.score);
+  plan->kernels = &choose_gradients(context.kernels->allowed, wish_of(plan->problem));
   GradientGrid &grid = plan->grid;
   grid.kv_heads = checked.sizes.kv_heads;
   grid.rows = checked.sizes.query_len * checked.sizes.group;
