@@ -14,7 +14,8 @@
 //   backward_bilinear: as the dot product, and three products of the size of the projection: made again, its gradient for
 //     queries, that for the weight.
 //   backward_additive: the forward pass's score once more, and 11 instructions for each unit of a vector of pairs
-//     (scores/additive_gradients.hpp); two products of the size of each projection, all of nmt and seq2seq_step but a rest.
+//     (scores/additive_gradients.hpp); two products of the size of each projection, most of nmt and seq2seq_step. The rest of
+//     these two is rows at the rate of copies: gradients of projected rows must be there before a product can begin.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
@@ -53,6 +54,11 @@ struct BackwardShape {
                              : kind == FOVEA_SCORE_BILINEAR ? static_cast<double>(rows() * dim)
                                                             : 0.0;
     return (keeps() ? 2 : 3) * 2 * projected * static_cast<double>(dim);
+  }
+  // Additive: queries, keys, values, rows of grad_out, what is kept, and the gradients of all that; of projected rows those
+  // are written by one stage and read by the products for the rows and for the weight.
+  double row_bytes() const {
+    return static_cast<double>((rows() + keys()) * (4 * dim + (1 + 3) * units)) * sizeof(float);
   }
 };
 
@@ -233,14 +239,19 @@ class BackwardCall {
   Buffer workspace_;
 };
 
-// Additive: 11 instructions for the derivative of a unit, and about 5 for the unit itself.
-double least_seconds(const BackwardShape &shape, const Variant &variant) {
+// Additive: 11 instructions for the derivative of a unit, about 5 for the unit itself, and what every row brings through
+// the caches before the projections' products begin.
+double least_seconds(const BackwardData &data, const Variant &variant) {
+  const BackwardShape &shape = data.shape;
   const auto rate = shape.dtype == FOVEA_BF16 ? bfloat16_rate : multiply_add_rate;
   const double peak = rate(variant.isa, variant.threads, probe_seconds());
   if (shape.kind != FOVEA_SCORE_ADDITIVE) return (shape.flops() + shape.projection_flops()) / peak;
+  const double copied =
+      copy_rate(data.grad_key.data(), data.key.data(), data.key.bytes(), variant.threads, probe_seconds());
   const double units = shape.pairs() * static_cast<double>(shape.units) / lanes_of(variant.isa) * 16;
   return units / (variant.threads * instruction_rate(variant.isa, probe_seconds())) +
-         (4 * shape.pairs() * static_cast<double>(shape.dim) + shape.projection_flops()) / peak;
+         (4 * shape.pairs() * static_cast<double>(shape.dim) + shape.projection_flops()) / peak +
+         shape.row_bytes() / copied;
 }
 
 Prepared prepare(const BackwardShape &shape, const Variant &variant) {
@@ -253,7 +264,7 @@ Prepared prepare(const BackwardShape &shape, const Variant &variant) {
     const auto single = std::make_shared<BackwardCall>(data, variant.isa, 1);
     prepared.run_on_one_thread = [single] { single->run(); };
   }
-  prepared.shortest_seconds = [=] { return least_seconds(shape, variant); };
+  prepared.shortest_seconds = [=] { return least_seconds(*data, variant); };
   return prepared;
 }
 
