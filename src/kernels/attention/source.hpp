@@ -397,15 +397,23 @@ struct HeadSource {
     }
   }
 
+  // Whether no pair begins in one run and ends in the next.
+  FOVEA_INLINE bool pairs_lie_in_runs(int64_t first, int64_t count) const {
+    bool they_do = !has_scales();
+    for_each_span(first, count, [&](const RowSpan &, int64_t at) { they_do = they_do && (at - first) % 2 == 0; });
+    return they_do;
+  }
+
   FOVEA_NOINLINE void copy_runs(int64_t first, int64_t count) const {
     if (form == RowForm::given) return gather(first, count, scratch);
-    if (form == RowForm::pairs) {  // which may lie in two runs
+    if (form == RowForm::pairs && !pairs_lie_in_runs(first, count)) {
       float *behind = scratch + ceil_div(count, 2) * dim;
       gather(first, count, behind);
       return copy_run({behind, dim, count}, scratch);
     }
+    const int64_t rows_of_one = form == RowForm::pairs ? 2 : 1;
     for_each_span(first, count, [&](const RowSpan &span, int64_t at) {
-      copy_run({span.data, stride, span.count}, scratch + (at - first) * dim);
+      copy_run({span.data, stride, span.count}, scratch + (at - first) / rows_of_one * dim);
     });
   }
 
