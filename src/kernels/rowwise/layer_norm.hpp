@@ -106,30 +106,19 @@ FOVEA_INLINE void for_each_step(const Input &y, int64_t count, const Body &body)
 
 FOVEA_INLINE float sum_of(const Float *sum) { return horizontal_sum((sum[0] + sum[1]) + (sum[2] + sum[3])); }
 
-template <class Input>
-FOVEA_INLINE float chunk_sum(const Input &y, int64_t count) {
+// A chunk's mean, rounded to a float; of pairs the mean of their first step.
+template <int registers, class Input>
+FOVEA_INLINE float pivot_of(const Input &y, int64_t count) {
   Float sum[norm_sums] = {zero(), zero(), zero(), zero()};
+  if constexpr (registers == 2) {
+    const int64_t some = min_of(count, registers * lanes);
+    y.template read<registers>(0, some, sum);
+    return sum_of(sum) / static_cast<float>(some);
+  }
   for_each_step<1>(y, count, [&](auto first, auto held, int64_t, int64_t, const Float *value) FOVEA_INLINE_BODY {
     unroll<decltype(held)::value>([&](auto v) FOVEA_INLINE_BODY { sum[first + v] = sum[first + v] + value[v]; });
   });
-  return sum_of(sum);
-}
-
-struct NothingElse {
-  template <class Held>
-  FOVEA_INLINE void operator()(Held, int64_t, const Float *) const {}
-};
-
-// A number near the mean of a chunk.
-template <int registers, class Input>
-FOVEA_INLINE float pivot_of(const Input &y, int64_t count) {
-  if constexpr (registers == 1) {
-    return static_cast<float>(static_cast<double>(chunk_sum(y, count)) * (1.0 / static_cast<double>(count)));
-  }
-  Float first[registers];
-  const int64_t some = min_of(count, registers * lanes);
-  y.template read<registers>(0, some, first);
-  return horizontal_sum(first[0] + first[registers - 1]) / static_cast<float>(some);
+  return static_cast<float>(static_cast<double>(sum_of(sum)) * (1.0 / static_cast<double>(count)));
 }
 
 // The moments of a chunk; without a mean its mean square, as the variance of numbers whose mean is 0. each(Index<how
@@ -190,16 +179,14 @@ FOVEA_INLINE bool fits_floats(double spread) { return spread > 0x1p-90 && spread
 struct Reading {
   float factor = 1.0f, less = 0.0f;
 
+  Reading() = default;
+  // How a row is read again that does not fit, after what it gave as it lies. Of sums of 2^129 a chunk's squares still
+  // add up to less than 2^128.
+  FOVEA_INLINE Reading(double mean, double spread) : factor(spread <= 0x1p-90 ? 0x1p90f : 0x1p-74f) {
+    if (spread <= 0x1p-90 && mean * mean > 0x1p40 * spread) less = static_cast<float>(mean);
+  }
   FOVEA_INLINE bool is_again() const { return factor != 1.0f; }
 };
-
-// How a row is read again that does not fit, after what it gave as it lies.
-FOVEA_INLINE Reading reading_again(double mean, double spread) {
-  // Of sums of 2^129 a chunk's squares still add up to less than 2^128.
-  if (!(spread <= 0x1p-90)) return {.factor = 0x1p-74f};
-  const bool alike = mean * mean > 0x1p40 * spread;
-  return {.factor = 0x1p90f, .less = alike ? static_cast<float>(mean) : 0.0f};
-}
 
 // y of a chunk of any types, read so, as floats: in `room`, or x itself.
 FOVEA_NOINLINE const float *read_chunk(const Reading &reading, const NormRow &row, const NormRows &rows, int64_t begin,
@@ -225,7 +212,8 @@ FOVEA_NOINLINE const float *read_chunk(const Reading &reading, const NormRow &ro
 }
 
 FOVEA_NOINLINE Moments float_moments(NormKind kind, const float *y, int64_t count) {
-  return chunk_moments<1>(kind, NormInput<float, void>(y, nullptr, 0), count, NothingElse());
+  const auto nothing_else = [](auto, int64_t, const Float *) FOVEA_INLINE_BODY {};
+  return chunk_moments<1>(kind, NormInput<float, void>(y, nullptr, 0), count, nothing_else);
 }
 
 }  // namespace

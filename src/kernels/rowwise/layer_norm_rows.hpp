@@ -23,61 +23,64 @@ using MemoryPass = NormPass<CachedStore, 0, 1024>;
 using StreamedPass = NormPass<StreamedStore, 1024, 2560>;
 using PairPass = NormPass<CachedStore, 0, 0>;
 
-// Of a step's registers, as they lie or as floats in their order; null: none.
+// Weights and biases as they lie, or as floats in the order of a step's registers; null: none.
 template <class Element>
 struct NormWeights {
   const Element *weight, *bias;
+  float raise;  // is added to weights that come without a bias
+};
+
+// Columns of a row: what makes y - mean one of the normal numbers, where that goes and, unless null, y itself.
+template <class Element>
+struct NormColumns {
+  NormScale scale;
+  Element *out, *sum;
+  int64_t count;
 };
 
 FOVEA_NOINLINE void norm_row_again(const NormRows &rows, int64_t r, const Reading &reading);
 
-enum NormParameters { any, weight_alone, weight_and_bias };  // what is known while a row is written
+enum NormParameters { any, weight_alone, weight_and_bias };  // what is known of a row while it is written
 
-// `count` columns of a row, and y itself if `sum` is not null. Stores of floats are aligned but for the first and last
-// few. ask(i) asks for a line of a row whose turn comes soon. Weights that come without a bias are raised.
+// Stores of floats are aligned but for the first and last few. ask(i) asks for a line of a row whose turn comes soon.
 template <int registers, class Pass, class Input, class Weight, class Element, class Ask>
-FOVEA_INLINE void put_columns(const Input &y, const NormScale &row, const NormWeights<Weight> &weights,
-                              float weight_raise, Element *out, Element *sum, int64_t count, const Pass &pass,
-                              const Ask &ask) {
+FOVEA_INLINE void put_columns(const Input &y, const NormWeights<Weight> &weights, const NormColumns<Element> &row,
+                              const Pass &pass, const Ask &ask) {
   constexpr int64_t width = registers * lanes, step = width < line_floats ? line_floats : width;
   constexpr bool in_pairs = registers == 2;
-  const Float mean = splat(row.mean), scale = splat(row.scale), shift = splat(row.shift), raise = splat(weight_raise);
+  const Float mean = splat(row.scale.mean), scale = splat(row.scale.scale), shift = splat(row.scale.shift);
+  const Float raise = splat(weights.raise);
+  const int64_t count = row.count;
+  Element *const out = row.out, *const sum = row.sum;
   // (y - mean) scale as y scale - mean scale, whose rounding is 2^-25 at most where |mean scale| is.
-  const float offset = row.shift - row.mean * row.scale;
+  const float offset = row.scale.shift - row.scale.mean * row.scale.scale;
   const bool alike = Pass::reads_first || (sum - out) % lanes == 0;  // both aligned where out is
   const auto put = [&](auto known, auto is_near, int64_t i, int64_t its) FOVEA_INLINE_BODY {
-    Float value[registers], weight[registers], bias[registers];
-    y.template read<registers>(i, its, value);
-    if (sum != nullptr) {
-      if constexpr (in_pairs) {
-        store_up_to_pair_exactly(sum + i, value[0], value[1], its);
-      } else {
-        its == lanes &&alike ? pass(sum + i, value[0]) : store_up_to(sum + i, value[0], its);
-      }
-    }
+    Float plain[registers], value[registers], weight[registers], bias[registers];
+    y.template read<registers>(i, its, plain);
     const bool weighs = known != any || weights.weight != nullptr;
     const bool adds = known == any ? weights.bias != nullptr : known == weight_and_bias;
     if (weighs) read_or_zeros<registers>(weights.weight + i, its, weight);
     if (adds) read_or_zeros<registers>(weights.bias + i, its, bias);
     unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
-      value[v] = is_near ? multiply_add(value[v], scale, splat(offset)) : multiply_add(value[v] - mean, scale, shift);
-      if constexpr (in_pairs && known == weight_and_bias) {
-        value[v] = multiply_add(value[v], weight[v], bias[v]);
-      } else {
-        if (weighs) value[v] = value[v] * (known == weight_and_bias ? weight[v] : weight[v] + raise);
-        if (adds) value[v] = value[v] + bias[v];
-      }
+      value[v] = is_near ? multiply_add(plain[v], scale, splat(offset)) : multiply_add(plain[v] - mean, scale, shift);
+      if (in_pairs && known == weight_and_bias) return void(value[v] = multiply_add(value[v], weight[v], bias[v]));
+      if (weighs) value[v] = value[v] * (known == weight_and_bias ? weight[v] : weight[v] + raise);
+      if (adds) value[v] = value[v] + bias[v];
     });
     if constexpr (in_pairs) {
       write_up_to<2>(out + i, its, value);
+      if (sum != nullptr) store_up_to_pair_exactly(sum + i, plain[0], plain[1], its);
     } else {
       its == lanes ? pass(out + i, value[0]) : store_partial(out + i, value[0], its);
+      if (sum == nullptr) return;
+      alike &&its == lanes ? pass(sum + i, plain[0]) : store_up_to(sum + i, plain[0], its);
     }
   };
-  constexpr Index<false> far;
+  const auto put_some = [&](int64_t i, int64_t its) FOVEA_INLINE_BODY { put(Index<any>{}, Index<false>{}, i, its); };
   const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(out) / sizeof(Element) % lanes);
   int64_t i = in_pairs || past == 0 ? 0 : min_of(lanes - past, count);
-  if (i > 0) put(Index<any>{}, far, 0, i);
+  if (i > 0) put_some(0, i);
   const auto put_steps = [&](auto known, auto is_near) FOVEA_INLINE_BODY {
     for (; i + step <= count; i += step) {
       ask(i);
@@ -88,9 +91,9 @@ FOVEA_INLINE void put_columns(const Input &y, const NormScale &row, const NormWe
     if (weights.weight == nullptr) return put_steps(Index<any>{}, is_near);
     weights.bias == nullptr ? put_steps(Index<weight_alone>{}, is_near) : put_steps(Index<weight_and_bias>{}, is_near);
   };
-  in_pairs &&__builtin_fabsf(offset) <= 1.0f ? put_most(Index<in_pairs>{}) : put_most(far);
-  for (; i + width <= count; i += width) put(Index<any>{}, far, i, width);
-  if (i < count) put(Index<any>{}, far, i, count - i);
+  __builtin_fabsf(offset) <= 1.0f && in_pairs ? put_most(Index<in_pairs>{}) : put_most(Index<false>{});
+  for (; i + width <= count; i += width) put_some(i, width);
+  if (i < count) put_some(i, count - i);
 }
 
 // put(r, scale) for all rows, whose chunks have moments(r, begin, count). A row's sums are taken while the root and
@@ -110,15 +113,14 @@ FOVEA_INLINE void norm_each_row(const NormRows &rows, const Reading &reading, co
     if (r < 0) continue;
     double spread = moments.squares * share + rows.epsilon * square;
     if (!reading.is_again() && !fits_floats(spread)) {
-      norm_row_again(rows, r, reading_again(moments.mean, spread));
+      norm_row_again(rows, r, Reading(moments.mean, spread));
       continue;
     }
-    if (rows.mean != nullptr) {
-      rows.mean[r] = static_cast<float>(moments.mean / factor + static_cast<double>(reading.less));
-    }
-    if (rows.inverse_deviation != nullptr) {
-      rows.inverse_deviation[r] = static_cast<float>(1.0 / __builtin_sqrt(spread / square));
-    }
+    const auto note = [&](float *to, double number) {
+      if (to != nullptr) to[r] = static_cast<float>(number);
+    };
+    note(rows.mean, moments.mean / factor + static_cast<double>(reading.less));
+    note(rows.inverse_deviation, 1.0 / __builtin_sqrt(spread / square));
     // Only rows of equal numbers have less, of which a large factor would make NaN.
     if (reading.is_again() && spread > 0 && spread < 0x1p-200) spread = 0x1p-200;
     put(r, NormScale(moments, spread, rows.kind));
@@ -144,7 +146,8 @@ FOVEA_NOINLINE void norm_rows_of(const NormRows &rows) {
     }
     return reinterpret_cast<const Weight *>(to);
   };
-  const NormWeights<Weight> weights = {weights_of(rows.weight, floats[0]), weights_of(rows.bias, floats[1])};
+  const NormWeights<Weight> weights = {weights_of(rows.weight, floats[0]), weights_of(rows.bias, floats[1]),
+                                       rows.weight_raise};
   const Pass pass{};
   const int64_t soon = ceil_div(Pass::soon, rows.dim), later = ceil_div(Pass::later, rows.dim);
   const auto input = [&](int64_t r, int64_t begin) FOVEA_INLINE_BODY {
@@ -167,7 +170,7 @@ FOVEA_NOINLINE void norm_rows_of(const NormRows &rows) {
     if constexpr (!same_type<Residual, void>) sum = static_cast<Element *>(rows.row[r].sum);
     const auto its_soon = input(r + soon, 0);
     const auto put = [&](const auto &its) FOVEA_INLINE_BODY {
-      put_columns<registers>(its, scale, weights, rows.weight_raise, out, sum, rows.dim, pass,
+      put_columns<registers>(its, weights, NormColumns<Element>{scale, out, sum, rows.dim}, pass,
                              [&](int64_t i) FOVEA_INLINE_BODY {
                                if constexpr (Pass::soon > 0) its_soon.template prefetch<1>(i);
                              });
@@ -199,7 +202,7 @@ FOVEA_NOINLINE void norm_widened_rows(const NormRows &rows, const Reading &readi
       };
       if (begin != weights_begin) {
         weights = {weights_of(rows.weight, rows.types.weight, floats[0]),
-                   weights_of(rows.bias, rows.types.bias, floats[1])};
+                   weights_of(rows.bias, rows.types.bias, floats[1]), rows.weight_raise};
       }
       weights_begin = begin;
       if (rows.dim > norm_chunk) read(r, begin, count);
@@ -207,9 +210,9 @@ FOVEA_NOINLINE void norm_widened_rows(const NormRows &rows, const Reading &readi
         const float *sum = reading.is_again() ? read_chunk(Reading(), row, rows, begin, count, plain) : y[r % 2];
         narrow_row(sum, count, element_at(row.sum, rows.types.sum, begin), rows.types.sum);
       }
-      float *to = written_piece(row.out, rows.types.out, begin, room[r % 2]), *no_sum = nullptr;
-      put_columns<1>(NormInput<float, void>(y[r % 2], nullptr, 0), scale, weights, rows.weight_raise, to, no_sum, count,
-                     CachedPass(), [](int64_t) FOVEA_INLINE_BODY {});
+      float *to = written_piece(row.out, rows.types.out, begin, room[r % 2]);
+      put_columns<1>(NormInput<float, void>(y[r % 2], nullptr, 0), weights,
+                     NormColumns<float>{scale, to, nullptr, count}, CachedPass(), [](int64_t) FOVEA_INLINE_BODY {});
       put_piece(to, row.out, rows.types.out, begin, count);
     }
   });

@@ -143,7 +143,8 @@ FOVEA_NOINLINE int64_t norm_gradients_together(const NormGradientRows &rows, con
   const int64_t together = rows.from_memory ? 1 : rows_together;
   int64_t count = min_of(rows_left, together);
   const double factor = again == nullptr ? 1.0 : static_cast<double>(again->factor);
-  const Reading by_root = again == nullptr ? Reading() : Reading{__builtin_sqrtf(again->factor), again->less};
+  Reading by_root;
+  if (again != nullptr) by_root.factor = __builtin_sqrtf(again->factor), by_root.less = again->less;
   const double share = 1.0 / static_cast<double>(rows.dim);
   const bool is_rms = rows.kind == NormKind::rms, stays = rows.dim <= norm_chunk && again == nullptr;
   const NormRows forward = as_norm_rows(rows);
@@ -180,7 +181,7 @@ FOVEA_NOINLINE int64_t norm_gradients_together(const NormGradientRows &rows, con
         count = i;  // it is the first one next time
         break;
       }
-      const Reading its = reading_again(moments.mean, spread);
+      const Reading its(moments.mean, spread);
       NormGradientRows raised = rows;
       raised.weight_raise *= __builtin_sqrtf(its.factor);
       return norm_gradients_together(raised, row, 1, &its, room);
