@@ -1,6 +1,6 @@
 // Kernels of layer and RMS normalisation of rows, and of its gradients.
 #include "isa/rowwise_units.hpp"
-#include "kernels/rowwise/layer_norm_rows.hpp"
+#include "kernels/rowwise/layer_norm.hpp"
 #include "kernels/rowwise/norm_gradients.hpp"
 
 namespace fovea {

@@ -45,7 +45,8 @@ struct RowPowers<true> {
 };
 #endif
 
-// Rows of X that become Out, whose maxima the powers of pairs take or not. Results of bfloat16 go on below the smallest power of float32.
+// Rows of X that become Out, whose maxima the powers of pairs take or not. Results of bfloat16 go on below the smallest
+// power of float32.
 template <class X_, class Out_, bool pairs_take = true>
 struct SoftmaxKind {
   using X = X_;
@@ -155,17 +156,6 @@ FOVEA_NOINLINE void softmax_of_long_row(const SoftmaxRow &row, int64_t key_len, 
   }
 }
 
-template <class X>
-FOVEA_INLINE bool has_only_minus_infinity(const X *x, int64_t count) {
-  bool only = true;
-  for (int64_t i = 0; only && i < count; i += lanes) {
-    Float some;
-    read_up_to<1>(x + i, min_of(count - i, lanes), &some);
-    only = xsimd::all(some == splat(-__builtin_inff()));
-  }
-  return only;
-}
-
 template <class Kind>
 FOVEA_NOINLINE void softmax_in_cache(const SoftmaxRows &rows, float *room);
 
@@ -186,8 +176,9 @@ FOVEA_NOINLINE void softmax_of_unusual_row(const SoftmaxRow &row, const SoftmaxR
       return softmax_in_cache<SoftmaxKind<Out, Out, false>>(one_row(rows, row), room);
     }
   }
+  const auto *x = static_cast<const typename Kind::X *>(row.x);
   const bool empty = row_max == -__builtin_inff() &&  // or a NaN hid
-                     has_only_minus_infinity(static_cast<const typename Kind::X *>(row.x), row.valid_len);
+                     row_sum<RowPowers<false>, 1>(x, row.valid_len, 0.0f) == 0.0f;
   float value = __builtin_nanf("");
   if (empty && rows.empty_rows == EmptyRows::zero) value = 0.0f;
   if (empty && rows.empty_rows == EmptyRows::uniform) value = 1.0f / static_cast<float>(rows.key_len);
