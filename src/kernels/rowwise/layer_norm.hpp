@@ -80,7 +80,7 @@ struct Moments {
   void merge(const Moments &more) {
     const double total = count + more.count;
     const double apart = more.mean - mean;
-    // Of infinite means that were no number.
+    // Infinite means have no difference.
     squares + more.squares < __builtin_inf() ? mean += apart * (more.count / total) : mean += more.mean;
     squares += more.squares + apart * apart * (count * more.count / total);
     count = total;
@@ -158,6 +158,7 @@ FOVEA_INLINE Moments moments_of(const Input &y, int64_t chunk, const Each &each)
   const double all_squares = sum_of<registers>(squares);
   if constexpr (!centred) return {count, 0.0, all_squares};
   const double left = sum_of<registers>(sum);
+  // Deviations from an infinite mean are NaN, and so would be the mean that they correct.
   const double mean = pivot - pivot == 0 ? static_cast<double>(pivot) + left * share : static_cast<double>(pivot);
   return {count, mean, all_squares - left * left * share};
 }
@@ -208,7 +209,7 @@ FOVEA_NOINLINE const float *read_chunk(const Reading &reading, const NormRow &ro
     const NormInput<X, Residual> from(row.x, row.residual, begin);
     for_each_register(count, [&](int64_t i, int64_t width) FOVEA_INLINE_BODY {
       Float y = load_up_to(from.x + i, width) * before;
-      if constexpr (from.has_residual) y = y + load_up_to(from.residual + i, width) * before;
+      if constexpr (!same_type<Residual, void>) y = y + load_up_to(from.residual + i, width) * before;
       store(room + i, (y - reading.less) * after);
     });
   };
@@ -294,7 +295,7 @@ FOVEA_INLINE void put_columns(const Input &y, const NormWeights<Weight> &weights
     } else {
       its == lanes ? pass(out + i, value[0]) : store_partial(out + i, value[0], its);
       if (sum == nullptr) return;
-      alike &&its == lanes ? pass(sum + i, plain[0]) : store_up_to(sum + i, plain[0], its);
+      its < lanes || !alike ? store_up_to(sum + i, plain[0], its) : pass(sum + i, plain[0]);
     }
   };
   const auto put_some = [&](int64_t i, int64_t its)
