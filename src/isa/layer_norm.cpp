@@ -1,6 +1,7 @@
 // Kernels of layer and RMS normalisation of rows, and of its gradients.
 #include "isa/rowwise_units.hpp"
-#include "kernels/rowwise/layer_norm_widened.hpp"
+
+#include "kernels/rowwise/layer_norm.hpp"  // behind what names the instruction set
 #include "kernels/rowwise/norm_gradients.hpp"
 
 namespace fovea {

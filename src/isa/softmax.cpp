@@ -1,7 +1,8 @@
 // Kernels of softmax of rows, and of its logarithm.
 #include "isa/rowwise_units.hpp"
+
 #include "kernels/rowwise/log_softmax.hpp"
-#include "kernels/rowwise/softmax_widened.hpp"
+#include "kernels/rowwise/softmax.hpp"  // behind what names the instruction set
 
 namespace fovea {
 extern const SoftmaxKernels FOVEA_KERNELS(softmax) = {.rows = FOVEA_ISA::softmax_rows,

@@ -44,6 +44,13 @@ FOVEA_INLINE void read_or_zeros(const Element *from, int64_t count, Float *value
   value[0] = load_partial(from, count);
 }
 
+// Floats that have come so from a pair lie in whole steps.
+template <int registers>
+FOVEA_INLINE void read_or_zeros(const float *from, int64_t count, Float *value) {
+  if (registers == 1 && count < lanes) return void(value[0] = load_partial(from, count));
+  unroll<registers>([&](auto v) FOVEA_INLINE_BODY { value[v] = load(from + v * lanes); });
+}
+
 // 1 where the first `count` elements of a step are read, 0 elsewhere.
 template <int registers, class Element>
 FOVEA_INLINE void ones_of_first(int64_t count, Float *value) {

@@ -12,7 +12,7 @@
 #include "kernels/pieces.hpp"
 #include "kernels/prefetch.hpp"
 #include "kernels/rowwise/gradient_problem.hpp"
-#include "kernels/rowwise/layer_norm_widened.hpp"
+#include "kernels/rowwise/layer_norm.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -134,20 +134,6 @@ FOVEA_NOINLINE void put_norm_gradients(const NormGradientRows &rows, const NormG
                     FOVEA_INLINE_BODY { put_piece(to[r], work[r].row->grad_x, rows.types.grad_x, begin, columns); });
 }
 
-// y of a chunk, and its sum if that is wanted.
-FOVEA_NOINLINE float read_y(const NormGradientRows &rows, int64_t begin, int64_t count, bool summed,
-                            const Reading *again, float *room, NormGradientWork &work) {
-  const NormGradientRow &row = *work.row;
-  if (rows.types.x == Dtype::f32 && row.residual == nullptr && again == nullptr) {
-    work.y = static_cast<const float *>(row.x) + begin;
-    return summed ? chunk_sum(NormInput<float, void>(work.y, nullptr), 0, count, NothingElse()) : 0.0f;
-  }
-  work.y = room;
-  const NormRow y = {.x = row.x, .residual = row.residual, .out = nullptr};
-  return again == nullptr ? widen_chunk(as_norm_rows(rows), y, begin, count, room)
-                          : read_as(*again, y, as_norm_rows(rows), begin, count, room);
-}
-
 // The first one or two rows of those left, and how many: sums over each first; then chunk by chunk what needs them, for
 // both. A row whose squares leave the range of float32 comes alone, and is read again. Its moments are of (y - less)
 // factor, and all else is of (y - less) root and of weights times root, root^2 = factor: neither z nor what r
@@ -157,17 +143,23 @@ FOVEA_NOINLINE int64_t norm_gradients_together(const NormGradientRows &rows, con
   const int64_t together = rows.from_memory ? 1 : rows_together;
   int64_t count = min_of(rows_left, together);
   const double factor = again == nullptr ? 1.0 : static_cast<double>(again->factor);
-  const Reading by_root = again == nullptr ? Reading() : Reading{__builtin_sqrtf(again->factor), again->less};
+  Reading by_root;
+  if (again != nullptr) by_root.factor = __builtin_sqrtf(again->factor), by_root.less = again->less;
   const double share = 1.0 / static_cast<double>(rows.dim);
   const bool is_rms = rows.kind == NormKind::rms, stays = rows.dim <= norm_chunk && again == nullptr;
+  const NormRows forward = as_norm_rows(rows);
   const float *weight = room.weight;
   const auto for_each_chunk = [&](const auto &body) FOVEA_INLINE_BODY {
     for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) body(begin, min_of(norm_chunk, rows.dim - begin));
   };
   NormGradientWork work[rows_together];
+  const auto read_y = [&](const Reading &reading, int64_t i, int64_t begin, int64_t columns) FOVEA_INLINE_BODY {
+    const NormRow y = {.x = work[i].row->x, .residual = work[i].row->residual, .out = nullptr};
+    return read_chunk(reading, y, forward, begin, columns, room.y[i]);
+  };
   const auto read = [&](int64_t i, int64_t begin, int64_t columns) FOVEA_INLINE_BODY {
     const NormGradientRow &its = *work[i].row;
-    if (!stays) read_y(rows, begin, columns, false, again == nullptr ? nullptr : &by_root, room.y[i], work[i]);
+    if (!stays) work[i].y = read_y(by_root, i, begin, columns);
     work[i].grad = read_piece(its.grad_out, rows.types.grad_out, begin, columns, room.grad[i]);
     if (rows.weight != nullptr) weight = read_piece(rows.weight, rows.types.weight, begin, columns, room.weight);
     if (again == nullptr) return;
@@ -179,8 +171,8 @@ FOVEA_NOINLINE int64_t norm_gradients_together(const NormGradientRows &rows, con
     work[i].row = row + i;
     Moments moments;
     for_each_chunk([&](int64_t begin, int64_t columns) FOVEA_INLINE_BODY {
-      const float sum = read_y(rows, begin, columns, !is_rms, again, room.y[i], work[i]);
-      const Moments more = widened_moments(rows.kind, work[i].y, columns, sum);
+      work[i].y = read_y(again == nullptr ? Reading() : *again, i, begin, columns);
+      const Moments more = float_moments(rows.kind, work[i].y, columns);
       begin == 0 ? void(moments = more) : moments.merge(more);
     });
     double spread = moments.squares * share + rows.epsilon * factor * factor;
@@ -189,7 +181,7 @@ FOVEA_NOINLINE int64_t norm_gradients_together(const NormGradientRows &rows, con
         count = i;  // it is the first one next time
         break;
       }
-      const Reading its = reading_again(moments.mean, spread);
+      const Reading its(moments.mean, spread);
       NormGradientRows raised = rows;
       raised.weight_raise *= __builtin_sqrtf(its.factor);
       return norm_gradients_together(raised, row, 1, &its, room);

@@ -45,15 +45,18 @@ struct RowPowers<true> {
 };
 #endif
 
-// Rows of one element type.
-template <class Element_>
+// Rows of X that become Out, whose maxima the powers of pairs take or not. Results of bfloat16 go on below the smallest
+// power of float32.
+template <class X_, class Out_, bool pairs_take = true>
 struct SoftmaxKind {
-  using Element = Element_;
-  static constexpr bool in_pairs = rows_go_in_pairs && is_narrow_element<Element>;
+  using X = X_;
+  using Out = Out_;
+  static constexpr bool in_pairs = pairs_take && rows_go_in_pairs && is_narrow_element<X> && same_type<X, Out>;
   static constexpr int registers = in_pairs ? 2 : 1;  // of a step
-  static constexpr bool waits_in_out = same_type<Element, float>;
-  static constexpr bool holds = in_pairs || waits_in_out;  // short rows in registers
-  using Powers = RowPowers<in_pairs, !in_pairs && same_type<Element, Bfloat16> ? bfloat16_lift : 0>;
+  static constexpr bool waits_in_out = same_type<Out, float>;
+  static constexpr bool holds = in_pairs || (same_type<X, float> && waits_in_out);  // short rows in registers
+  static constexpr bool lifts = !in_pairs && same_type<X, Bfloat16> && same_type<Out, Bfloat16>;
+  using Powers = RowPowers<in_pairs, lifts ? bfloat16_lift : 0>;
 };
 
 // The sum of a row's powers. Those of whole steps go to `powers`, unless only the sum is wanted, the last ones to
@@ -95,21 +98,21 @@ FOVEA_NOINLINE float row_sum(const X *x, int64_t count, float row_max) {
 template <class Kind>
 struct WaitingRow {
   static constexpr int registers = Kind::registers;
-  using Element = typename Kind::Element;
+  using Out = typename Kind::Out;
   const float *powers = nullptr;
-  Element *out = nullptr;
+  Out *out = nullptr;
   int64_t count = 0, zeros = 0;
   float factor = 0.0f;
   Float last[registers];
 
   template <class Beside>
   FOVEA_INLINE void make(const SoftmaxRow &row, int64_t key_len, float row_max, float *room, const Beside &beside) {
-    out = static_cast<Element *>(row.out);
+    out = static_cast<Out *>(row.out);
     if constexpr (Kind::waits_in_out) room = out;
     powers = room;
     count = row.valid_len;
     zeros = key_len - count;
-    const auto *x = static_cast<const Element *>(row.x);
+    const auto *x = static_cast<const typename Kind::X *>(row.x);
     factor = 1.0f / make_powers<typename Kind::Powers, registers, true>(x, count, row_max, room, last, beside);
   }
   FOVEA_INLINE void put() {
@@ -120,7 +123,7 @@ struct WaitingRow {
 
  private:
   FOVEA_INLINE void put_powers() const {  // out may be powers
-    if (is_narrow_element<Element> && factor != factor) return fill_run(out, count, factor);
+    if (is_narrow_element<Out> && factor != factor) return fill_run(out, count, factor);
     const Float by = splat(factor);
     const int64_t whole = count / (registers * lanes) * (registers * lanes);
     int64_t i = 0;
@@ -140,11 +143,11 @@ constexpr int64_t most_waiting_powers = 8192;  // 32 kB: of a longer row they ar
 
 template <class Kind>
 FOVEA_NOINLINE void softmax_of_long_row(const SoftmaxRow &row, int64_t key_len, float row_max, float *room) {
-  const auto *x = static_cast<const typename Kind::Element *>(row.x);
+  const auto *x = static_cast<const typename Kind::X *>(row.x);
   const float factor = 1.0f / row_sum<typename Kind::Powers, Kind::registers>(x, row.valid_len, row_max);
   for (int64_t i = 0; i < row.valid_len; i += most_waiting_powers) {
     const int64_t count = min_of(row.valid_len - i, most_waiting_powers);
-    const SoftmaxRow part = {x + i, static_cast<typename Kind::Element *>(row.out) + i, count};
+    const SoftmaxRow part = {x + i, static_cast<typename Kind::Out *>(row.out) + i, count};
     WaitingRow<Kind> waiting;
     waiting.make(part, i + count < row.valid_len ? count : key_len - i, row_max, room,
                  [](int64_t) FOVEA_INLINE_BODY {});
@@ -153,47 +156,36 @@ FOVEA_NOINLINE void softmax_of_long_row(const SoftmaxRow &row, int64_t key_len, 
   }
 }
 
-// Takes rows that have no kernel here (rowwise/softmax_widened.hpp).
-FOVEA_NOINLINE void softmax_as_floats(const SoftmaxRows &rows, float *room);
+template <class Kind>
+FOVEA_NOINLINE void softmax_in_cache(const SoftmaxRows &rows, float *room);
 
-template <class Element>
-FOVEA_INLINE bool has_only_minus_infinity(const Element *x, int64_t count) {
-  bool only = true;
-  for (int64_t i = 0; only && i < count; i += lanes) {
-    Float some;
-    read_up_to<1>(x + i, min_of(count - i, lanes), &some);
-    only = xsimd::all(some == splat(-__builtin_inff()));
-  }
-  return only;
+FOVEA_INLINE SoftmaxRows one_row(const SoftmaxRows &rows, const SoftmaxRow &row) {
+  SoftmaxRows one = rows;
+  one.row = &row;
+  one.count = 1;
+  return one;
 }
 
-// The results of a row that is empty, or that NaN or infinity makes NaN.
-template <class Element>
-FOVEA_INLINE void put_unusual(const SoftmaxRow &row, const SoftmaxRows &rows, bool empty) {
+// A row whose maximum the kind's powers do not take: it is too far from 0 for those of pairs, or the row is empty, or
+// NaN or infinity makes it NaN.
+template <class Kind>
+FOVEA_NOINLINE void softmax_of_unusual_row(const SoftmaxRow &row, const SoftmaxRows &rows, float row_max, float *room) {
+  using Out = typename Kind::Out;
+  if constexpr (Kind::in_pairs) {
+    if (__builtin_fabsf(row_max) < __builtin_inff()) {
+      return softmax_in_cache<SoftmaxKind<Out, Out, false>>(one_row(rows, row), room);
+    }
+  }
+  const auto *x = static_cast<const typename Kind::X *>(row.x);
+  const bool empty = row_max == -__builtin_inff() &&  // or a NaN hid
+                     row_sum<RowPowers<false>, 1>(x, row.valid_len, 0.0f) == 0.0f;
   float value = __builtin_nanf("");
   if (empty && rows.empty_rows == EmptyRows::zero) value = 0.0f;
   if (empty && rows.empty_rows == EmptyRows::uniform) value = 1.0f / static_cast<float>(rows.key_len);
-  auto *out = static_cast<Element *>(row.out);
+  auto *out = static_cast<Out *>(row.out);
   const int64_t filled = empty ? rows.key_len : row.valid_len;
   fill_run(out, filled, value);
   fill_run(out + filled, rows.key_len - filled, 0.0f);
-}
-
-// A row whose maximum the kind's powers do not take.
-template <class Kind>
-FOVEA_NOINLINE void softmax_of_unusual_row(const SoftmaxRow &row, const SoftmaxRows &rows, float row_max, float *room) {
-  using Element = typename Kind::Element;
-  if constexpr (Kind::in_pairs) {
-    if (__builtin_fabsf(row_max) < __builtin_inff()) {
-      SoftmaxRows one = rows;
-      one.row = &row;
-      one.count = 1;
-      return softmax_as_floats(one, room);
-    }
-  }
-  const bool empty = row_max == -__builtin_inff() &&  // or a NaN hid
-                     has_only_minus_infinity(static_cast<const Element *>(row.x), row.valid_len);
-  put_unusual<Element>(row, rows, empty);
 }
 
 // A row that fits a few registers stays there, and several such rows go together. A row is one long chain, its maximum,
@@ -208,7 +200,7 @@ struct HeldRow {
   int64_t left;  // elements of the last step
 
   FOVEA_INLINE void read(const SoftmaxRow &row) {
-    const auto *x = static_cast<const typename Kind::Element *>(row.x);
+    const auto *x = static_cast<const typename Kind::X *>(row.x);
     left = row.valid_len - last * lanes;
     unroll<steps>([&](auto s)
                       FOVEA_INLINE_BODY { read_step<registers>(x + s * registers * lanes, value + s * registers); });
@@ -229,8 +221,8 @@ struct HeldRow {
     return horizontal_sum(registers > 1 && held > 1 ? sum[0] + sum[registers - 1] : sum[0]);
   }
   FOVEA_INLINE void put(const SoftmaxRow &row, int64_t key_len, float factor) {
-    auto *out = static_cast<typename Kind::Element *>(row.out);
-    if (Kind::registers > 1 && factor != factor) {
+    auto *out = static_cast<typename Kind::Out *>(row.out);
+    if (is_narrow_element<typename Kind::Out> && factor != factor) {
       fill_run(out, row.valid_len, factor);
     } else {
       unroll<held>([&](auto i) FOVEA_INLINE_BODY { value[i] = value[i] * splat(factor); });
@@ -289,7 +281,7 @@ FOVEA_NOINLINE void softmax_in_cache(const SoftmaxRows &rows, float *room) {
         continue;
       }
     }
-    const float row_max = largest_of(static_cast<const typename Kind::Element *>(row.x), row.valid_len);
+    const float row_max = largest_of(static_cast<const typename Kind::X *>(row.x), row.valid_len);
     before.put();
     if (!Kind::Powers::take(row_max)) {
       softmax_of_unusual_row<Kind>(row, rows, row_max, room);
@@ -310,7 +302,7 @@ constexpr int64_t most_streamed_bytes = 16384;  // of a row: some of them are in
 // powers of a row, sends off the row before and fetches a later one.
 template <class Element>
 FOVEA_NOINLINE void softmax_past_caches(const SoftmaxRows &rows, float *room) {
-  using Kind = SoftmaxKind<Element>;
+  using Kind = SoftmaxKind<Element, Element>;
   constexpr int64_t rows_ahead = 2;
   alignas(64) char finished[2][most_streamed_bytes];
   LeavingRow leaving;
@@ -320,10 +312,7 @@ FOVEA_NOINLINE void softmax_past_caches(const SoftmaxRows &rows, float *room) {
     const bool is_short = row.valid_len <= 4 * lanes;  // is held
     const float row_max = is_short ? 0 : largest_of(static_cast<const Element *>(row.x), row.valid_len);
     if (is_short || !Kind::Powers::take(row_max)) {
-      SoftmaxRows one = rows;
-      one.row = &row;
-      one.count = 1;
-      softmax_in_cache<Kind>(one, room);
+      softmax_in_cache<Kind>(one_row(rows, row), room);
       __builtin_prefetch(later);
     } else {
       WaitingRow<Kind> own;
@@ -340,6 +329,19 @@ FOVEA_NOINLINE void softmax_past_caches(const SoftmaxRows &rows, float *room) {
   stream_fence();
 }
 #endif
+
+void softmax_rows(const SoftmaxRows &rows) {
+  alignas(64) float room[most_waiting_powers];
+  with_element(rows.x_type, [&]<class X>(Type<X>) FOVEA_INLINE_BODY {
+#if defined(__x86_64__)
+    if (rows.x_type == rows.out_type && rows.stream && rows.key_len * bytes_of(rows.x_type) <= most_streamed_bytes) {
+      return softmax_past_caches<X>(rows, room);
+    }
+#endif
+    with_element(rows.out_type,
+                 [&]<class Out>(Type<Out>) FOVEA_INLINE_BODY { softmax_in_cache<SoftmaxKind<X, Out>>(rows, room); });
+  });
+}
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA
