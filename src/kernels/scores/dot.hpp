@@ -7,6 +7,7 @@
 
 #include "kernels/attention/feature_rows.hpp"
 #include "kernels/attention/many_rows.hpp"
+#include "kernels/transpose.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -91,7 +92,36 @@ struct DotManyRows : ManyRowsValues {
     scores.template sum<Terms>(block, keys.row(scores.j), keys.stride, query, scores.job.problem.sizes.compared_dim);
   }
 
+  // Of a band of one row, whose other lanes would be idle: lanes are keys, whose features are turned around in squares.
+  // A score is made of the same terms in the same order.
+  FOVEA_NOINLINE static void score_one_row(const ScoreJob<tile_rows> &job) {
+    const int64_t depth = job.problem.sizes.compared_dim, chain = feature_chain(depth);
+    const KeyRange range = job.tile.vector_any == nullptr ? KeyRange{0, job.tile.keys} : job.tile.keys_of(0);
+    for (int64_t j = range.first; j < range.last; j += lanes) {
+      const int64_t count = min_of(lanes, range.last - j);
+      job.next.fetch(j, count);
+      Float before = zero(), sum = zero();
+      for (int64_t k = 0; k < depth; k += lanes) {
+        if (k % chain == 0) before = k == chain ? sum : before + sum, sum = zero();
+        Square square;
+        const int64_t width = min_of(lanes, depth - k);
+        unroll<lanes>([&](auto y) FOVEA_INLINE_BODY {
+          const float *key = job.keys.row(min_of(j + y, range.last - 1)) + k;
+          square.row[y] = width == lanes ? load(key) : load_partial(key, width);
+        });
+        transpose(square);
+        unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
+          if (i < width) sum = add_product(square.row[i], splat(job.query[(k + i) * tile_rows]), sum);
+        });
+      }
+      alignas(64) float scores[lanes];
+      store(scores, depth > chain ? before + sum : sum);
+      for (int64_t y = 0; y < count; ++y) store(job.tile.scores + (j + y) * tile_rows, splat(scores[y]));
+    }
+  }
+
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
+    if (job.table.count == 1) return score_one_row(job);
     score_tile(job, [&]<class Scores>(const Scores &scores) FOVEA_INLINE_BODY {
       Block<Scores::keys, Scores::vectors> block;
       sum<Products>(scores, block, job.query);
