@@ -52,8 +52,11 @@ typedef struct fovea_attention_gradients {
  * Weights are computed again from log-sum-exp, a tile at a time (Dao 2023): memory grows with Q (D + Dv) + K (D + Dv), never
  * with Q x K. The same bits for any number of threads, from call to call, and for a batch entry wherever it stands; with
  * FOVEA_QUERY_INVARIANT a query's own gradient has the same bits however many queries there are. All is float32 (sums that give
- * one number for each head, unit or width float64) and rounded once at the end; on all processors vectors compute it, products
- * of 16 bits are not used.
+ * one number for each head, unit or width float64) and rounded once at the end; AMX's tiles are not used. But where query, key,
+ * value and grad_out all are BF16, the score is a dot product, D and Dv are even, rows of key and of value are an even number of
+ * elements apart and the processor has products of BF16 (AVX-512-BF16; fovea_plan_describe tells), d p and the gradients of
+ * scores, scale ds, are rounded to BF16 before they meet rows: an error of at most 2^-8 of each term that is added up. Subnormal
+ * numbers in such products count as 0.
  *
  * A key that a query does not attend gets nothing from it, and the other way round, whatever they hold; rows with nothing to
  * attend have no gradient, under any policy of empty rows. NaN that is attended reaches the gradients that depend on it.
