@@ -32,7 +32,7 @@ struct AttentionSizes {
   int64_t compared_dim = 0;                          // of queries and keys as kernels compare them
 
   // Where a head's queries begin among its group's rows.
-  int64_t first_row_of(int64_t head) const { return head % group * query_len; }
+  int64_t first_row_of(int64_t head) const { return query_len * (head % group); }
 };
 
 // What a score function reads besides queries and keys.
