@@ -130,29 +130,29 @@ class SideRun {
     }
   }
 
-  // Each with threads of its own.
-  void multiply(const void *weight) const {
-    if (side_.wanted.wanted) {
-      run_product(context_, side_.row_product,
-                  {.x = compared_,
-                   .matrix = weight,
-                   .panels = side_.row_panels.in(block_),
-                   .out = gradients_.tensor[side_.gradient].data});
+  // The products for rows and for the weight.
+  ProductRun row_run(const void *weight) const {
+    if (!side_.projects || !side_.wanted.wanted) return {};
+    return {&side_.row_product,
+            {.x = compared_,
+             .matrix = weight,
+             .panels = side_.row_panels.in(block_),
+             .out = gradients_.tensor[side_.gradient].data}};
+  }
+  ProductRun weight_run(Product *room) const {
+    if (!side_.projects || !side_.wants_weight) return {};
+    *room = side_.weight_product;
+    const void *rows = copies_;
+    if (in_place_) {
+      rows = data_;
+      (bilinear_ ? room->x_column_stride : room->matrix.depth_stride) = side_.rows.strides.position;
     }
-    if (side_.wants_weight) {
-      Product product = side_.weight_product;
-      const void *rows = copies_;
-      if (in_place_) {
-        rows = data_;
-        (bilinear_ ? product.x_column_stride : product.matrix.depth_stride) = side_.rows.strides.position;
-      }
-      run_product(context_, product,
-                  {.x = bilinear_ ? rows : compared_,
-                   .copies = side_.weight_copies.in(block_),
-                   .matrix = bilinear_ ? compared_ : rows,
-                   .panels = side_.weight_panels.in(block_),
-                   .out = side_.weight_sums.in(block_)});
-    }
+    return {room,
+            {.x = bilinear_ ? rows : compared_,
+             .copies = side_.weight_copies.in(block_),
+             .matrix = bilinear_ ? compared_ : rows,
+             .panels = side_.weight_panels.in(block_),
+             .out = side_.weight_sums.in(block_)}};
   }
 
   // A row of the weight's gradient, from where it was summed up to the caller's strides.
@@ -256,8 +256,11 @@ void run_projection_gradients(const Context &context, const ProjectionPlan &plan
   if (plan.query.projects) copies.add(query.copy_tasks(), TaskBody::of<&SideRun::copy>(query));
   if (plan.key.projects) copies.add(key.copy_tasks(), TaskBody::of<&SideRun::copy>(key));
   run_tasks(context, plan.workers, copies);
-  if (plan.query.projects) query.multiply(query_weight_data(call));
-  if (plan.key.projects) key.multiply(key_weight_data(call, query_dim));
+  Product of_query, of_key;
+  const void *key_weight = plan.key.projects ? key_weight_data(call, query_dim) : nullptr;
+  const void *query_weight = plan.query.projects ? query_weight_data(call) : nullptr;
+  run_products(context, {query.row_run(query_weight), query.weight_run(&of_query), key.row_run(key_weight),
+                         key.weight_run(&of_key)});
   if (plan.query.projects) stores.add(query.store_tasks(), TaskBody::of<&SideRun::store_weight>(query));
   if (plan.key.projects) stores.add(key.store_tasks(), TaskBody::of<&SideRun::store_weight>(key));
   if (plan.wants_bias) stores.add(unit_tasks(plan.query.compared_dim), TaskBody::of<&SideRun::store_bias>(query));

@@ -1,6 +1,7 @@
 #include "ops/products/product.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "ops/products/row_copies.hpp"
 
@@ -337,23 +338,74 @@ void add_products(std::initializer_list<const ProductTasks *> products, TaskList
   add_stage([&](const auto &p) { list->add(p.finish_count(), TaskBody::of<&ProductTasks::finish>(p)); });
 }
 
-void run_product(const Context &context, const Product &product, const ProductData &data) {
-  if (product.rows == 0 || product.matrix.columns == 0) return;
-  const ProductMatrix &matrix = product.matrix;
+namespace {
+
+// A run of run_products, a slice of its rows at a time.
+class SlicedProduct {
+ public:
+  explicit SlicedProduct(const ProductRun &run) : run_(run), part_(run.data), slices_(*run.product) {}
+
+  // False when all of its rows are done.
+  bool next(int workers) {
+    tasks_.reset();
+    const bool is_there = slices_.next(&part_);
+    if (!is_there) return false;
+    copies_.emplace(slices_.product(), part_);
+    tasks_.emplace(copies_->product(), copies_->data(), workers);
+    part_.matrix = run_.product->matrix.in_place ? run_.data.matrix : nullptr;  // panels are packed once
+    return true;
+  }
+  const RowCopies &copies() const { return *copies_; }
+  const ProductTasks *tasks() const { return tasks_.has_value() ? &*tasks_ : nullptr; }
+
+ private:
+  const ProductRun &run_;
+  ProductData part_;
+  RowSlices slices_;
+  std::optional<RowCopies> copies_;
+  std::optional<ProductTasks> tasks_;
+};
+
+double cycles_of(const ProductRun &run) {
+  const ProductMatrix &matrix = run.product->matrix;
   const double words =
       static_cast<double>(matrix.depth) * static_cast<double>(matrix.columns) * static_cast<double>(matrix.count);
   const double reading = words * static_cast<double>(bytes_of(matrix.panel_dtype())) / 8.0;
-  const double packing = data.matrix == nullptr || matrix.in_place ? 0.0 : packing_cycles(*product.kernels, matrix);
-  const int workers = workers_for(context, std::max(product_cycles(product), reading) + packing);
-  ProductData part = data;
-  for (RowSlices slices(product); slices.next(&part); part.matrix = matrix.in_place ? data.matrix : nullptr) {
-    const RowCopies copies(slices.product(), part);
-    const ProductTasks tasks(copies.product(), copies.data(), workers);
+  const bool packs = run.data.matrix != nullptr && !matrix.in_place;
+  return std::max(product_cycles(*run.product), reading) +
+         (packs ? packing_cycles(*run.product->kernels, matrix) : 0.0);
+}
+
+}  // namespace
+
+void run_products(const Context &context, std::initializer_list<ProductRun> runs) {
+  std::optional<SlicedProduct> sliced[4];
+  size_t count = 0;
+  double cycles = 0;
+  for (const ProductRun &run : runs) {
+    if (run.product == nullptr || run.product->rows == 0 || run.product->matrix.columns == 0) continue;
+    sliced[count++].emplace(run);
+    cycles += cycles_of(run);
+  }
+  const int workers = workers_for(context, cycles);
+  for (bool more = count > 0; more;) {
     TaskList list;
-    list.add(copies.count(), TaskBody::of<&RowCopies::run>(copies));
-    add_products({&tasks}, &list);
+    const ProductTasks *tasks[4] = {};
+    more = false;
+    for (size_t n = 0; n < count; ++n) {
+      if (!sliced[n]->next(workers)) continue;
+      more = true;
+      tasks[n] = sliced[n]->tasks();
+      list.add(sliced[n]->copies().count(), TaskBody::of<&RowCopies::run>(sliced[n]->copies()));
+    }
+    if (!more) break;
+    add_products({tasks[0], tasks[1], tasks[2], tasks[3]}, &list);
     run_tasks(context, workers, list);
   }
+}
+
+void run_product(const Context &context, const Product &product, const ProductData &data) {
+  run_products(context, {{&product, data}});
 }
 
 void pack_panels(const Context &context, const MatmulKernels &kernels, const ProductMatrix &matrix, const void *data,

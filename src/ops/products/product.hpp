@@ -174,7 +174,15 @@ class ProductTasks {
 // All tasks of products (or null) that do not need each other's results, stage by stage.
 void add_products(std::initializer_list<const ProductTasks *> products, TaskList *list);
 
-// Neither fails nor allocates. ProductTasks, unlike this, take products whose rows need no copies.
+// A product to be run; null: none.
+struct ProductRun {
+  const Product *product = nullptr;
+  ProductData data = {};
+};
+
+// Up to four that do not need each other's results, stage by stage. Neither fails nor allocates. ProductTasks, unlike these,
+// take products whose rows need no copies.
+void run_products(const Context &context, std::initializer_list<ProductRun> runs);
 void run_product(const Context &context, const Product &product, const ProductData &data);
 
 // Packing alone.
