@@ -86,11 +86,7 @@ class Judge {
  public:
   Judge(const AttentionProblem &problem, const GradientTensors &given) : problem_(problem) {
     const reference::AttentionInputs inputs = problem.reference_inputs();
-    reference::OutputGradients reaching;
-    reaching.out = given.out.dense();
-    if (given.log_sum_exp) reaching.log_sum_exp = given.log_sum_exp->dense();
-    if (given.weights) reaching.weights = given.weights->dense();
-    reaching.averaged = (problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
+    const reference::OutputGradients reaching = output_gradients(problem, given);
     truth_ = reference::attention_gradients<double>(inputs, reaching);
     plain_ = reference::attention_gradients<float>(inputs, reaching);
     roundings_ = 16 + 8 * truth_.largest_score;  // of a weight, from a score and a log-sum-exp, and of the mean
@@ -137,6 +133,15 @@ class Judge {
 };
 
 }  // namespace
+
+reference::OutputGradients output_gradients(const AttentionProblem &problem, const GradientTensors &given) {
+  reference::OutputGradients reaching;
+  reaching.out = given.out.dense();
+  if (given.log_sum_exp) reaching.log_sum_exp = given.log_sum_exp->dense();
+  if (given.weights) reaching.weights = given.weights->dense();
+  reaching.averaged = (problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
+  return reaching;
+}
 
 GradientTensors make_gradients(AttentionProblem &problem, Random &random, bool of_log_sum_exp, bool of_weights) {
   problem.want_log_sum_exp = true;

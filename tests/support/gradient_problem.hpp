@@ -22,6 +22,9 @@ struct GradientTensors {
 GradientTensors make_gradients(AttentionProblem &problem, Random &random, bool of_log_sum_exp = false,
                                bool of_weights = false);
 
+// What reaches the problem's outputs, for the reference.
+reference::OutputGradients output_gradients(const AttentionProblem &problem, const GradientTensors &given);
+
 // Fresh outputs of the same layouts, the same inputs.
 GradientTensors unwritten(const GradientTensors &gradients);
 
