@@ -154,7 +154,8 @@ struct AttentionDriver {
     if (is_dense() && plain) tile = empty_dense_tile(tile, width);
     Upcoming next_values;
     if constexpr (Path::is_few_rows) {
-      logits.score(band.table, band.query, tile, nothing_next);
+      const RowsNext its_values = {&values, key, tile.keys};
+      logits.score(band.table, band.query, tile, nothing_next, Path::takes_bytes ? &its_values : nullptr);
     } else {
       logits.score(band.table, band.query, tile, upcoming(band, key, tile.keys, &next_values));
     }
@@ -181,6 +182,8 @@ struct AttentionDriver {
     } else {
       RowSpan span = values.template span<Path::is_few_rows>(key, tile.keys);
       if constexpr (!Path::is_few_rows) span.next = &next_values;
+      const RowsNext next_keys = {&logits.keys, key + tile.keys, last_key - (key + tile.keys)};
+      if constexpr (Path::takes_bytes) span.then = &next_keys;
       Path::add_values(band.out, span, problem.sizes.value_dim, band.row_count, tile, band.state.rescale);
     }
     for (int64_t r = 0; band.has_total && r < band.row_count; r += lanes) {

@@ -42,13 +42,14 @@ struct Logits {
   }
 
   // Raw scores of the tile's keys, for queries as load_queries left them.
-  FOVEA_INLINE void score(const RowTable<rows> &table, float *query, const ScoreTile &tile, const Prefetch &next) {
+  FOVEA_INLINE void score(const RowTable<rows> &table, float *query, const ScoreTile &tile, const Prefetch &next,
+                          const RowsNext *then = nullptr) {
     if constexpr (Path::is_few_rows && !Path::takes_bytes) {
       if (!keys.lies_ready) return score_runs(table, query, tile);
     }
     // Made where it stays: copies of structs that were just written wait for their stores.
     const ScoreJob<rows> job = {problem,     table, query, keys.template span<Path::is_few_rows>(tile.key, tile.keys),
-                                key_scalars, tile,  next};
+                                key_scalars, tile,  next,  then};
     function.score(&job);
   }
 

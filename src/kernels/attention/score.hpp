@@ -18,7 +18,8 @@ struct ScoreJob {
   RowSpan keys;              // the tile's
   const float *key_scalars;  // of key 0; see ScoreInputs
   const ScoreTile &tile;
-  const Prefetch &next;  // to be asked for on the way
+  const Prefetch &next;            // to be asked for on the way
+  const RowsNext *then = nullptr;  // the tile's values, to be asked for by kernels of bytes
 
   // The number that goes with the tile's key j.
   FOVEA_INLINE float key_scalar(int64_t j) const { return key_scalars[tile.key + j]; }

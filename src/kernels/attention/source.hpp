@@ -48,6 +48,12 @@ FOVEA_INLINE void widen_scales(const Float16 *from, int64_t count, float *to) {
 
 struct HeadSource;
 
+// Rows that are read when those at work have been.
+struct RowsNext {
+  const HeadSource *source = nullptr;
+  int64_t first = 0, count = 0;
+};
+
 struct RowSpan {
   const void *data;
   int64_t stride;
@@ -61,6 +67,7 @@ struct RowSpan {
   // Of rows of numbers that are read where they lie: those of the first row, as floats, and how many a row has.
   const float *scales = nullptr;
   int64_t scales_of_row = 0;
+  const RowsNext *then = nullptr;  // given to kernels of bytes alone
 
   // Row j of a span of floats.
   FOVEA_INLINE const float *row(int64_t j) const { return static_cast<const float *>(data) + j * stride; }

@@ -13,8 +13,14 @@
 // Errors: 2^-16 of the largest number of a query, 2^-16 of a piece's largest weight times scale.
 //
 // Bound: bytes of keys and values, or products: for each key of 64 features two for each row, and two for its value, of
-// which a Zen 5 does two a cycle; beside them go as many loads. With four rows that is 16 cycles for a key of 128
-// features and its value of 26 that memory takes from one core; measured, with factors, softmax and transposes, 40.
+// which a Zen 5 does two a cycle, a Zen 4 one; beside them go as many loads. With four rows and 128 features that is 16
+// or 32 cycles for a key and its value, whose 272 bytes take 26 of a Zen 5's and 50 to 70 of a Zen 4's from memory;
+// measured, with factors, softmax and transposes, 40 and, in a cache of a Zen 4, 72.
+//
+// Where pages are short, memory brings rows at its full rate only if they are asked for some 8 kB before they are read,
+// each line of them, spread over the work (Zen 4, pages of 16 kB: 18 GB/s, but 9 by hardware's prefetchers alone, or
+// 4 kB ahead): keys two blocks ahead, values a piece ahead, the first piece during the scores before it, and the next
+// tile's first keys during the last piece.
 #pragma once
 
 #include "beyond_xsimd/bytes_vnni.hpp"
@@ -29,9 +35,9 @@ constexpr float most_16_bits = 127 * 256;
 struct DotBytesFewRows : FewRowsValues {
   static constexpr bool takes_bytes = true;
   static constexpr int64_t block_keys = 16;
+  static constexpr int64_t at_once = 32;  // keys
   static constexpr int64_t block_features = 32;
   static constexpr int64_t most_scales = largest_value_dim / 16 * lanes;  // of a block of keys
-  static constexpr int64_t values_ahead = 32;
 
   static constexpr int64_t most_rows_taken = 16;
   // Several rows read a tile once, too.
@@ -125,6 +131,16 @@ struct DotBytesFewRows : FewRowsValues {
       }
     }
 
+    FOVEA_INLINE void ask_for_row(int64_t j, int64_t feature) const { __builtin_prefetch(row[j] + feature, 0, 2); }
+    FOVEA_INLINE void ask_for_scales(int64_t j) const { __builtin_prefetch(scales[j], 0, 2); }
+
+    // Rows up to the end of a piece; at least so many places are there. Returns how many rows.
+    FOVEA_INLINE int64_t find_piece(const RowsNext &rows, int64_t least) {
+      const int64_t count = min_of(rows.count, value_keys - rows.first % value_keys);
+      if (count > 0) find(*rows.source, rows.first, count, round_up(max_of(count, least), 4));
+      return count;
+    }
+
     FOVEA_INLINE static bool side_by_side(const Float16 *const *row) {
       return row[1] == row[0] + 4 && row[2] == row[0] + 8 && row[3] == row[0] + 12;
     }
@@ -148,36 +164,56 @@ struct DotBytesFewRows : FewRowsValues {
     }
   };
 
+  using ValuePlaces = Places<value_keys>;
+
+  // The first piece of values behind a tile's keys, asked for in so many shares.
+  struct ValuesAhead {
+    ValuePlaces places;
+    int64_t count, share, next = 0, bytes;
+
+    FOVEA_INLINE ValuesAhead(const RowsNext &rows, int64_t shares)
+        : count(places.find_piece(rows, 0)), share(ceil_div(count, shares)), bytes(rows.source->dim) {}
+    FOVEA_INLINE void ask_for_share() {
+      for (const int64_t end = min_of(next + share, count); next < end; ++next) {
+        for (int64_t d = 0; d < bytes; d += line_bytes) places.ask_for_row(next, d);
+        if (next % 4 == 0) places.ask_for_scales(next);
+      }
+    }
+  };
+
   // sums[row][two blocks of 16 keys] += products of 32 features, of one or two blocks that share scales; turned: of
   // each block of keys, [four features][key]. Two blocks of keys, as each number of the query that is loaded then
   // serves two products.
-  template <int blocks>
-  FOVEA_INLINE static void add_features(const __m512i (*turned)[8], const Query &query, int64_t feature,
+  template <int blocks, int rows>
+  FOVEA_INLINE static void add_features(const __m512i (*turned)[8], const Query *queries, int64_t feature,
                                         const float *scales, float *sums) {
     constexpr int quads = 8 / blocks;
     const int64_t block = feature * blocks / block_features;
-    __m512i high[2 * blocks], low[2 * blocks];
-    unroll<2 * blocks>([&](auto n) FOVEA_INLINE_BODY {
-      high[n] = _mm512_set1_epi32(query.start_high[block + n / 2]);
-      low[n] = _mm512_set1_epi32(query.start_low[block + n / 2]);
+    __m512i high[rows * 2 * blocks], low[rows * 2 * blocks];
+    unroll<rows * 2 * blocks>([&](auto n) FOVEA_INLINE_BODY {
+      high[n] = _mm512_set1_epi32(queries[n / (2 * blocks)].start_high[block + n % (2 * blocks) / 2]);
+      low[n] = _mm512_set1_epi32(queries[n / (2 * blocks)].start_low[block + n % (2 * blocks) / 2]);
     });
     unroll<8>([&](auto at) FOVEA_INLINE_BODY {
-      const __m512i high_bytes = _mm512_set1_epi32(query.high[feature / 4 + at]);
-      const __m512i low_bytes = _mm512_set1_epi32(query.low[feature / 4 + at]);
-      unroll<2>([&](auto k) FOVEA_INLINE_BODY {
-        constexpr int n = decltype(at)::value / quads * 2 + decltype(k)::value;
-        high[n] = _mm512_dpbusd_epi32(high[n], turned[k][at], high_bytes);
-        low[n] = _mm512_dpbusd_epi32(low[n], turned[k][at], low_bytes);
+      unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
+        const __m512i high_bytes = _mm512_set1_epi32(queries[r].high[feature / 4 + at]);
+        const __m512i low_bytes = _mm512_set1_epi32(queries[r].low[feature / 4 + at]);
+        unroll<2>([&](auto k) FOVEA_INLINE_BODY {
+          constexpr int n = (decltype(r)::value * blocks + decltype(at)::value / quads) * 2 + decltype(k)::value;
+          high[n] = _mm512_dpbusd_epi32(high[n], turned[k][at], high_bytes);
+          low[n] = _mm512_dpbusd_epi32(low[n], turned[k][at], low_bytes);
+        });
       });
     });
-    unroll<2>([&](auto k) FOVEA_INLINE_BODY {
-      Float total = load(sums + k * lanes);
+    unroll<2 * rows>([&](auto i) FOVEA_INLINE_BODY {
+      constexpr int r = decltype(i)::value / 2, k = decltype(i)::value % 2;
+      Float total = load(sums + i * lanes);
       unroll<blocks>([&](auto b) FOVEA_INLINE_BODY {
-        constexpr int n = decltype(b)::value * 2 + decltype(k)::value;
+        constexpr int n = (r * blocks + decltype(b)::value) * 2 + k;
         const Float dot(_mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high[n], 8), low[n])));
         total = multiply_add(dot, load(scales + k * most_scales + b * lanes), total);
       });
-      store(sums + k * lanes, total);
+      store(sums + i * lanes, total);
     });
   }
 
@@ -187,10 +223,10 @@ struct DotBytesFewRows : FewRowsValues {
   }
 
   // Scales of the block's keys, [group][key], of at least four groups.
-  FOVEA_INLINE static void turn_scales(const Places<block_keys> &places, int64_t groups, float *to) {
+  FOVEA_INLINE static void turn_scales(const Places<at_once> &places, int64_t j, int64_t groups, float *to) {
     for (int64_t g = 0; g < max_of(groups, 4); g += 4) {
       Float four[4];
-      unroll<4>([&](auto i) FOVEA_INLINE_BODY { four[i] = places.scales_of_four(4 * i, g, groups); });
+      unroll<4>([&](auto i) FOVEA_INLINE_BODY { four[i] = places.scales_of_four(j + 4 * i, g, groups); });
       transpose_fours(four);
       unroll<4>([&](auto i) FOVEA_INLINE_BODY { store(to + (g + i) * lanes, four[i]); });
     }
@@ -206,33 +242,34 @@ struct DotBytesFewRows : FewRowsValues {
     alignas(64) float scales[2 * most_scales];
     Query queries[most_rows_taken];
     for (int64_t r = 0; r < rows; ++r) queries[r] = query_of(job.query, dim, r);
-    // Two blocks of keys, and the two behind them, which are asked for.
-    Places<block_keys> places[2][2];
+    // Those at work, and twice as many behind them. What lies last is asked for, and a share of the values that are
+    // read behind the tile.
+    Places<at_once> places[3];
     const auto find = [&](int64_t j) FOVEA_INLINE_BODY {
-      for (int64_t k = 0; k < 2; ++k) {  // a block that is not there is the one before
-        const int64_t first = k > 0 && j + block_keys < keys ? j + block_keys : j;
-        places[j / (2 * block_keys) % 2][k].find(source, job.tile.key + first, min_of(block_keys, keys - first),
-                                                 block_keys);
-      }
+      if (j < keys) places[j / at_once % 3].find(source, job.tile.key + j, min_of(at_once, keys - j), at_once);
     };
+    ValuesAhead values(*job.then, ceil_div(keys, at_once));
     find(0);
-    for (int64_t j = 0; j < keys; j += 2 * block_keys) {
-      const int64_t turn = j / (2 * block_keys) % 2;
-      const bool goes_on = j + 2 * block_keys < keys;
-      if (goes_on) find(j + 2 * block_keys);
-      const Places<block_keys> *now = places[turn], *next = places[goes_on ? 1 - turn : turn];
+    find(at_once);
+    for (int64_t j = 0; j < keys; j += at_once) {
+      find(j + 2 * at_once);
+      const Places<at_once> &now = places[j / at_once % 3], &next = places[(j / at_once + 2) % 3];
+      const bool asks = j + 2 * at_once < keys;
+      values.ask_for_share();
+      for (int64_t i = 0; asks && i < at_once; i += 8) next.ask_for_scales(i);
       for (int64_t r = 0; r < 2 * rows; ++r) store(sums + r * lanes, zero());
-      for (int64_t k = 0; k < 2; ++k) turn_scales(now[k], groups, scales + k * most_scales);
+      for (int64_t k = 0; k < 2; ++k) turn_scales(now, k * block_keys, groups, scales + k * most_scales);
       for (int64_t d = 0; d < dim; d += block_features) {
         __m512i turned[2][8];
-        unroll<2>([&](auto k) FOVEA_INLINE_BODY {
-          if (d % line_bytes == 0) {
-            unroll<16>([&](auto i) FOVEA_INLINE_BODY { __builtin_prefetch(next[k].row[i] + d, 0, 2); });
-          }
-          load_quads(now[k].row, d, turned[k]);
-        });
+        unroll<2>([&](auto k) FOVEA_INLINE_BODY { load_quads(now.row + k * block_keys, d, turned[k]); });
+        if (asks) {  // every second time a line of a row
+          const int64_t first = d / block_features % 2 * block_keys;
+          unroll<block_keys>([&](auto i) FOVEA_INLINE_BODY { next.ask_for_row(first + i, d); });
+        }
         const float *its = scales + d / group_features * lanes;
-        for (int64_t r = 0; r < rows; ++r) add_features<blocks>(turned, queries[r], d, its, sums + 2 * r * lanes);
+        for_each_row_group<2>(rows, [&](auto group, int64_t r) FOVEA_INLINE_BODY {
+          add_features<blocks, decltype(group)::value>(turned, queries + r, d, its, sums + 2 * r * lanes);
+        });
       }
       for (int64_t r = 0; r < rows; ++r) {
         const Float unit(*queries[r].unit);
@@ -266,8 +303,6 @@ struct DotBytesFewRows : FewRowsValues {
       for (int64_t k = 0; k < count; ++k) to[k * tile.stride + r] = sums[r * 2 * lanes + k];
     }
   }
-
-  using ValuePlaces = Places<value_keys + values_ahead>;
 
   // The weights of a piece's keys times the scales of four groups, as bytes.
   struct Factors {
@@ -364,20 +399,23 @@ struct DotBytesFewRows : FewRowsValues {
 
   // `group` rows by `vectors` registers of features, all of one group of features.
   template <int count, int vectors>
-  FOVEA_INLINE static void add_columns(float *out, int64_t padded, const ValuePlaces &places, int64_t feature,
-                                       int64_t keys, const Factors &factors, int64_t group, int64_t row, int64_t rows,
-                                       const float *rescale) {
+  FOVEA_INLINE static void add_columns(float *out, int64_t padded, const ValuePlaces &places, const ValuePlaces *next,
+                                       int64_t feature, int64_t keys, const Factors &factors, int64_t group,
+                                       int64_t row, int64_t rows, const float *rescale) {
     __m512i high[count * vectors], low[count * vectors];
     unroll<count * vectors>([&](auto i) FOVEA_INLINE_BODY {
       high[i] = _mm512_setzero_si512();
       low[i] = _mm512_set1_epi32(factors.start[row + i / vectors][group]);
     });
     const int32_t *bytes = factors.bytes + row * 8 + group;
-    const bool asks = row == 0 && feature % line_bytes == 0;
+    // Of each row of the next piece a line, in as many turns as this one's lines are read in.
+    constexpr int64_t turns = 4 / vectors;
+    const int64_t first = feature / (16 * vectors) % turns * vectors;
+    const bool asks = row == 0 && next != nullptr;
     for (int64_t j = 0; j < keys; j += 4, bytes += rows * 8) {
       if (asks) {
-        unroll<4>([&](auto i)
-                      FOVEA_INLINE_BODY { __builtin_prefetch(places.row[j + i + values_ahead] + feature, 0, 2); });
+        unroll<vectors>([&](auto i) FOVEA_INLINE_BODY { next->ask_for_row(j + first + i, feature); });
+        if (feature == 0) next->ask_for_scales(j);
       }
       __m512i value[vectors];
       join_four_keys<vectors>(places.row + j, feature, value);
@@ -408,20 +446,16 @@ struct DotBytesFewRows : FewRowsValues {
     }
   }
 
-  // last: where the tile's keys end.
   FOVEA_NOINLINE static void add_piece(float *out, const HeadSource &source, int64_t row_count, const ScoreTile &piece,
-                                       int64_t last, const float *rescale) {
+                                       const ValuePlaces &places, const ValuePlaces *next, const float *rescale) {
     const int64_t dim = source.dim, given = source.rows.scales.features, groups = dim / given;
     const int64_t features = groups >= 4 ? given : dim / 4;  // of one of at least four groups
-    ValuePlaces places;
-    places.find(source, piece.key, min_of(piece.keys + values_ahead, last - piece.key),
-                round_up(piece.keys, 4) + values_ahead);
     Factors factors;
     for (int64_t d = 0; d < dim; d += features) {
       const int64_t group = d / features;
       if (group % 4 == 0) make_factors(piece, row_count, places, group, groups, &factors);
       const auto add = [&](auto count, auto vectors, int64_t at, int64_t row) FOVEA_INLINE_BODY {
-        add_columns<decltype(count)::value, decltype(vectors)::value>(out, dim, places, at, piece.keys, factors,
+        add_columns<decltype(count)::value, decltype(vectors)::value>(out, dim, places, next, at, piece.keys, factors,
                                                                       group % 4, row, row_count, rescale);
       };
       for_each_row_group<4>(row_count, [&](auto count, int64_t row) FOVEA_INLINE_BODY {
@@ -434,9 +468,21 @@ struct DotBytesFewRows : FewRowsValues {
 
   FOVEA_INLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
                                       const ScoreTile &tile, const float *rescale) {
+    // Of the piece at work and of the one that is read next, behind a tile's last that of keys.
+    ValuePlaces places[2];
+    const HeadSource &source = *values.source;
+    static_cast<void>(places[0].find_piece({&source, tile.key, tile.keys}, 0));
+    int64_t at = 0;
     for_each_piece<1>(value_dim, tile, rescale,
-                      [&](int64_t, int64_t, const ScoreTile &piece, const float *factors) FOVEA_INLINE_BODY {
-                        add_piece(out, *values.source, row_count, piece, tile.key + tile.keys, factors);
+                      [&](int64_t j, int64_t, const ScoreTile &piece, const float *factors) FOVEA_INLINE_BODY {
+                        const int64_t left = tile.keys - j - piece.keys;
+                        const RowsNext rows = left > 0                 ? RowsNext{&source, piece.key + piece.keys, left}
+                                              : values.then != nullptr ? *values.then
+                                                                       : RowsNext();
+                        ValuePlaces &next = places[1 - at];
+                        const bool goes_on = next.find_piece(rows, piece.keys) > 0;
+                        add_piece(out, source, row_count, piece, places[at], goes_on ? &next : nullptr, factors);
+                        at = 1 - at;
                       });
   }
 };
