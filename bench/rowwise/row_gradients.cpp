@@ -1,5 +1,5 @@
 // Benchmarks of the backward passes of rows, <operation>/<element type>/<rows>x<features>/<instruction set>/t<threads>:
-// layer_norm_backward with weight and bias, rms_norm_backward with a weight, softmax_backward over the last axis,
+// layer_norm_backward with weight and bias, with a residual where the case says so, rms_norm_backward with a weight, softmax_backward over the last axis,
 // activation_backward of GELU.
 //
 // What bounds them: memory. x (or what the forward call gave) and the gradient are read once and a gradient written
@@ -20,9 +20,13 @@ struct RowCase {
   Kind kind;
   int64_t rows, features;
   fovea_dtype dtype = FOVEA_F32;
+  bool has_residual = false;
 
   int64_t elements() const { return rows * features; }
-  double bytes() const { return 3.0 * static_cast<double>(element_bytes(dtype)) * static_cast<double>(elements()); }
+  double bytes() const {
+    const double tensors = has_residual ? 4.0 : 3.0;
+    return tensors * static_cast<double>(element_bytes(dtype)) * static_cast<double>(elements());
+  }
   const char *operation() const {
     constexpr const char *names[] = {"layer_norm_backward", "rms_norm_backward", "softmax_backward",
                                      "activation_backward"};
@@ -31,23 +35,31 @@ struct RowCase {
 };
 
 constexpr RowCase row_cases[] = {
-    {"512x384", Kind::layer_norm, 512, 384},       {"4096x768", Kind::layer_norm, 4096, 768},
-    {"16384x1024", Kind::layer_norm, 16384, 1024}, {"4096x768", Kind::layer_norm, 4096, 768, FOVEA_BF16},
-    {"8192x4096", Kind::rms_norm, 8192, 4096},     {"512x512", Kind::softmax, 512, 512},
-    {"12288x1024", Kind::softmax, 12288, 1024},    {"512x3072", Kind::gelu, 512, 3072},
+    {"512x384", Kind::layer_norm, 512, 384},
+    {"4096x768", Kind::layer_norm, 4096, 768},
+    {"16384x1024", Kind::layer_norm, 16384, 1024},
+    {"4096x768", Kind::layer_norm, 4096, 768, FOVEA_BF16},
+    {"512x384_residual", Kind::layer_norm, 512, 384, FOVEA_F32, true},
+    {"4096x768_residual", Kind::layer_norm, 4096, 768, FOVEA_F32, true},
+    {"4096x768_residual", Kind::layer_norm, 4096, 768, FOVEA_BF16, true},
+    {"8192x4096", Kind::rms_norm, 8192, 4096},
+    {"512x512", Kind::softmax, 512, 512},
+    {"12288x1024", Kind::softmax, 12288, 1024},
+    {"512x3072", Kind::gelu, 512, 3072},
     {"16384x1024", Kind::gelu, 16384, 1024},
 };
 
 struct RowData {
   const RowCase *what;
-  Buffer x, grad_out, grad_x, weight, bias, grad_weight, grad_bias;
-  fovea_tensor x_view, grad_view, to_view, weight_view, bias_view, grad_weight_view, grad_bias_view;
+  Buffer x, grad_out, grad_x, residual, weight, bias, grad_weight, grad_bias;
+  fovea_tensor x_view, grad_view, to_view, residual_view, weight_view, bias_view, grad_weight_view, grad_bias_view;
 
   explicit RowData(const RowCase &c)
       : what(&c),
         x(normals(c.elements() * 3 / 2, c.dtype)),
         grad_out(normals(c.elements(), c.dtype)),
         grad_x(zeros(c.elements() * 3 / 2, c.dtype)),
+        residual(normals(c.has_residual ? c.elements() : 1, c.dtype)),
         weight(normals(c.features)),
         bias(normals(c.features)),
         grad_weight(zeros(c.features)),
@@ -55,6 +67,7 @@ struct RowData {
         x_view(tensor(x.data(), {c.rows, c.features}, c.dtype)),
         grad_view(tensor(grad_out.data(), {c.rows, c.features}, c.dtype)),
         to_view(tensor(grad_x.data(), {c.rows, c.features}, c.dtype)),
+        residual_view(tensor(residual.data(), {c.rows, c.features}, c.dtype)),
         weight_view(tensor(weight.data(), {c.features})),
         bias_view(tensor(bias.data(), {c.features})),
         grad_weight_view(tensor(grad_weight.data(), {c.features})),
@@ -73,6 +86,7 @@ std::function<void()> call(std::shared_ptr<RowData> data, const std::string &isa
       options.struct_size = sizeof options;
       options.weight = &d.weight_view;
       options.bias = &d.bias_view;
+      if (d.what->has_residual) options.residual = &d.residual_view;
       return [=] { check(fovea_layer_norm_backward(context.get(), &data->x_view, &options, &gradients)); };
     }
     case Kind::rms_norm: {
