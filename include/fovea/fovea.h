@@ -389,12 +389,14 @@ typedef struct fovea_attention_options {
  * times its scale is what it stands for. They are read as F32 of these numbers, exactly, with the bits that such tensors give;
  * but where query is BF16, or F16, and so are key and value or they are I8, as BF16 or F16 wherever the products above are
  * taken: rounded once, for F16 past its largest number to that, and that is what such tensors give. For up to 16 queries that
- * share a head, where both are I8, D and Dv are multiples of 64, scales are of a row, of half of it, or of groups of 16, 32 or a
- * multiple of 64 whose number is a multiple of 4, and the processor has products of bytes (AVX-512-VNNI and VBMI), query is
- * rounded to 2^-16 of its row's largest number, and weight times scale to 2^-16 of the largest of any 192 keys.
+ * share a head, where key is I8 and value too, or U8, D and Dv are multiples of 64, scales are of a row, of half of it, or of
+ * groups of 16, 32 or a multiple of 64 whose number is a multiple of 4, and the processor has products of bytes (AVX-512-VNNI
+ * and VBMI), query is rounded to 2^-16 of its row's largest number, and weight times scale to 2^-16 of the largest of any 192
+ * keys.
  * Value may as well be U8 [B,Hkv,K,Dv/2], two features of 4 bits in each as fovea_quantize lays them, with value_scales, beside
  * a key of any type; Dv is then a multiple of 32. A number of 4 bits times its group's scale plus its least number is what it
- * stands for, rounded once to F32, and read as numbers of I8 are; there are no products of bytes with it. Keys have no 4 bits.
+ * stands for, rounded once to F32, and read as numbers of I8 are; products of bytes take number and least number apart. Keys have
+ * no 4 bits.
  * Scratch memory comes from the context; see fovea_plan for none. */
 FOVEA_API fovea_status fovea_sdpa(const fovea_context *context, const fovea_tensor *query, const fovea_tensor *key,
                                   const fovea_tensor *value, const fovea_tensor *out,

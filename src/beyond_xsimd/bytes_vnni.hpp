@@ -53,24 +53,36 @@ FOVEA_BYTES void fill_places(const Element **to, const Element *first, int64_t b
   for (int64_t n = 0; n < count; n += 8, at = _mm512_add_epi64(at, step)) _mm512_storeu_si512(to + n, at);
 }
 
+// 16 bytes from `first` on of four rows, [byte][row].
+FOVEA_BYTES __m512i join_four_rows(const int8_t *const *row, int64_t first) {
+  const auto load = [&](int n) __attribute__((always_inline)) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i *>(row[n] + first));
+  };
+  __m512i rows = _mm512_castsi128_si512(load(0));
+  rows = _mm512_inserti32x4(rows, load(1), 1);
+  rows = _mm512_inserti32x4(rows, load(2), 2);
+  rows = _mm512_inserti32x4(rows, load(3), 3);
+  const __m512i places =
+      _mm512_setr_epi32(0x30201000, 0x31211101, 0x32221202, 0x33231303, 0x34241404, 0x35251505, 0x36261606, 0x37271707,
+                        0x38281808, 0x39291909, 0x3a2a1a0a, 0x3b2b1b0b, 0x3c2c1c0c, 0x3d2d1d0d, 0x3e2e1e0e, 0x3f2f1f0f);
+  return _mm512_permutexvar_epi8(places, rows);
+}
+
+// A block of 32 features of 4 bits (kernels/scaled_rows.hpp) from byte `first` on of four rows, [feature][row].
+FOVEA_BYTES void join_four_blocks(const int8_t *const *row, int64_t first, __m512i *to) {
+  const __m512i both = join_four_rows(row, first), low = _mm512_set1_epi8(15);
+  to[0] = _mm512_and_si512(both, low);
+  to[1] = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
+}
+
 // 16 or 32 (registers 1 or 2) bytes from `feature` on of four rows, as unsigned ones, [feature][row].
 template <int registers>
 FOVEA_BYTES void join_four_keys(const int8_t *const *row, int64_t feature, __m512i *to) {
-  const auto some = [&](int n, int64_t d) __attribute__((always_inline)) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i *>(row[n] + d));
-  };
   const auto all = [&](int n) __attribute__((always_inline)) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(row[n] + feature));
   };
   if constexpr (registers == 1) {
-    __m512i rows = _mm512_castsi128_si512(some(0, feature));
-    rows = _mm512_inserti32x4(rows, some(1, feature), 1);
-    rows = _mm512_inserti32x4(rows, some(2, feature), 2);
-    rows = _mm512_inserti32x4(rows, some(3, feature), 3);
-    const __m512i places = _mm512_setr_epi32(0x30201000, 0x31211101, 0x32221202, 0x33231303, 0x34241404, 0x35251505,
-                                             0x36261606, 0x37271707, 0x38281808, 0x39291909, 0x3a2a1a0a, 0x3b2b1b0b,
-                                             0x3c2c1c0c, 0x3d2d1d0d, 0x3e2e1e0e, 0x3f2f1f0f);
-    to[0] = unsigned_bytes(_mm512_permutexvar_epi8(places, rows));
+    to[0] = unsigned_bytes(join_four_rows(row, feature));
   } else {
     const __m512i first = unsigned_bytes(_mm512_inserti64x4(_mm512_castsi256_si512(all(0)), all(1), 1));
     const __m512i last = unsigned_bytes(_mm512_inserti64x4(_mm512_castsi256_si512(all(2)), all(3), 1));

@@ -180,4 +180,49 @@ inline NarrowTensor packed(const Tensor<float> &from, fovea_dtype dtype) {
   return NarrowTensor(copy, dtype);
 }
 
+inline bool by_bytes(const std::string &plan) { return plan.find("kernels=avx512vnni") != std::string::npos; }
+
+// Products of bytes round a query's numbers to 2^-16 of the largest of its block, and a weight times a scale to 2^-16
+// of the largest of 192 keys. So many roundings hardly ever go one way: 64 of one sign are allowed here.
+inline void check_near(const AttentionProblem &problem, const AttentionResult &result, const AttentionResult &truth) {
+  const std::vector<float> queries = problem.query.dense(), keys = problem.key.dense(), values = problem.value.dense();
+  const auto largest = [](const std::vector<float> &numbers) {
+    double most = 0;
+    for (const float number : numbers) most = std::isfinite(number) ? std::max<double>(most, std::abs(number)) : most;
+    return most;
+  };
+  const auto dim = static_cast<size_t>(problem.sizes.head_dim);
+  double sum = 0;  // the largest of the numbers' sizes in a key
+  for (size_t begin = 0; begin < keys.size(); begin += dim) {
+    double its = 0;
+    for (size_t d = 0; d < dim; ++d) its += std::abs(keys[begin + d]);
+    sum = std::max(sum, its);
+  }
+  const double usual = (problem.flags & FOVEA_SCALE_GIVEN) != 0 ? 0 : 1 / std::sqrt(static_cast<double>(dim));
+  const double scale = problem.scale != 0 ? std::abs(problem.scale) : usual;
+  const double of_score = 0x1p-16 * scale * largest(queries) * sum;
+  const double keep = 1 / (1 - static_cast<double>(problem.dropout));
+  const double allowed = keep * largest(values) * (64 * 0x1p-16 + 2 * of_score);
+  const auto check = [](const Tensor<float> &got, const Tensor<float> &expected, double most, double relative) {
+    int64_t wrong = 0;
+    for_each_index(expected.shape(), [&](const Shape &index) {
+      const double a = got.at(index), b = expected.at(index);
+      wrong += std::isfinite(b) ? !(std::abs(a - b) <= most + relative * std::abs(b))
+                                : std::isnan(a) != std::isnan(b) || (std::isinf(b) && a != b);
+    });
+    CHECK_EQ(wrong, 0);
+  };
+  check(result.out, truth.out, allowed, 1e-6);
+  if (truth.log_sum_exp) check(*result.log_sum_exp, *truth.log_sum_exp, of_score + 1e-5, 1e-5);
+}
+
+// The same beside the formula, in double.
+inline void check_near_formula(const AttentionProblem &problem, const AttentionResult &result) {
+  const reference::AttentionOutputs<double> truth = reference::attention<double>(problem.reference_inputs());
+  AttentionResult rounded = problem.make_result(false);
+  rounded.out.assign({truth.out.begin(), truth.out.end()});
+  rounded.log_sum_exp->assign({truth.log_sum_exp.begin(), truth.log_sum_exp.end()});
+  check_near(problem, result, rounded);
+}
+
 }  // namespace testing

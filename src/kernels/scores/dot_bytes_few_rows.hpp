@@ -1,4 +1,5 @@
-// Dot product of few rows of queries with keys of 8 bits, and their values, by products of bytes (AVX-512-VNNI).
+// Dot product of few rows of queries with keys of 8 bits, and their values of 8 bits or of 4, by products of bytes
+// (AVX-512-VNNI).
 // Widened, they would keep the vector units busy for longer than memory takes to bring them; here a product takes four
 // features of a key, or four keys' values, and scales are applied to sums.
 //
@@ -6,9 +7,10 @@
 //            sum[key] = unit * sum of blocks of  scale[key] * (dot of bytes); lanes are 16 keys, transposed four features at a time
 //   values   weight * scale of each group of features, likewise 16 bits of the largest of a piece of 192 keys
 //            sum[feature] = largest * (dot of bytes over keys); lanes are 16 features of four keys
+//            of 4 bits, besides, the sum of  weight * least number  of each group
 //
 // Products of bytes are of unsigned with signed ones: 8 bits get 128 added, and sums lose 128 times those of the other
-// factor. Sums are integers, so exact, whatever the runs that keys lie in.
+// factor; 4 bits are unsigned. Sums are integers, so exact, whatever the runs that keys lie in.
 //
 // Errors: 2^-16 of the largest number of a query, 2^-16 of a piece's largest weight times scale.
 //
@@ -109,6 +111,10 @@ struct DotBytesFewRows : FewRowsValues {
     to.start_low[b] = -128 * _mm512_reduce_add_epi32(low_sum);
   }
 
+  struct ScaleAndLeast {
+    Float scale, least;
+  };
+
   // Where keys or values lie, and their scales. Behind the last of `count` it is found again.
   template <int64_t most>
   struct Places {
@@ -145,6 +151,29 @@ struct DotBytesFewRows : FewRowsValues {
       return row[1] == row[0] + 4 && row[2] == row[0] + 8 && row[3] == row[0] + 12;
     }
 
+    // Scales of four groups from `group` on, of four rows, [row][group], and the least numbers that stand beside each.
+    FOVEA_INLINE ScaleAndLeast pairs_of_four(int64_t j, int64_t group, int64_t groups) const {
+      __m128i four[4];
+      for (int64_t i = 0; i < 4; ++i) {
+        const Float16 *at = scales[j + i];
+        if (groups >= 4) {
+          four[i] = _mm_loadu_si128(reinterpret_cast<const __m128i *>(at + 2 * group));
+        } else {  // one, or two: as four
+          int32_t first, last;
+          memcpy(&first, at, sizeof first);
+          memcpy(&last, at + 2 * (groups - 1), sizeof last);
+          four[i] = _mm_setr_epi32(first, first, last, last);
+        }
+      }
+      __m512i all = _mm512_castsi128_si512(four[0]);
+      all = _mm512_inserti32x4(all, four[1], 1);
+      all = _mm512_inserti32x4(all, four[2], 2);
+      all = _mm512_inserti32x4(all, four[3], 3);
+      const auto widened = [](__m512i numbers)
+                               FOVEA_INLINE_BODY { return Float(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(numbers))); };
+      return {widened(all), widened(_mm512_srli_epi32(all, 16))};
+    }
+
     // Scales of four groups from `group` on, of four rows: [row][group].
     FOVEA_INLINE Float scales_of_four(int64_t j, int64_t group, int64_t groups) const {
       if (groups == 4 && side_by_side(scales + j)) return load(scales[j]);
@@ -172,7 +201,9 @@ struct DotBytesFewRows : FewRowsValues {
     int64_t count, share, next = 0, bytes;
 
     FOVEA_INLINE ValuesAhead(const RowsNext &rows, int64_t shares)
-        : count(places.find_piece(rows, 0)), share(ceil_div(count, shares)), bytes(rows.source->dim) {}
+        : count(places.find_piece(rows, 0)),
+          share(ceil_div(count, shares)),
+          bytes(rows.source->rows.elements_of(rows.source->dim)) {}
     FOVEA_INLINE void ask_for_share() {
       for (const int64_t end = min_of(next + share, count); next < end; ++next) {
         for (int64_t d = 0; d < bytes; d += line_bytes) places.ask_for_row(next, d);
@@ -304,13 +335,15 @@ struct DotBytesFewRows : FewRowsValues {
     }
   }
 
-  // The weights of a piece's keys times the scales of four groups, as bytes.
+  // The weights of a piece's keys times the scales of four groups, as bytes; with 4 bits also the sums of weights times
+  // least numbers.
   struct Factors {
     static constexpr int64_t most_quads = value_keys / 4;
     // [four keys][row][high, low][group], four keys' bytes each
     alignas(64) int32_t bytes[most_quads * most_rows_taken * 8];
     alignas(16) float unit[most_rows_taken][4];
     alignas(16) int32_t start[most_rows_taken][4];
+    alignas(16) float least[most_rows_taken][4];
   };
 
   // The weights of a row of a piece, four keys at a time in lanes [key][group].
@@ -333,30 +366,46 @@ struct DotBytesFewRows : FewRowsValues {
       const __m128 four = _mm_setr_ps(from[row], from[stride + row], from[2 * stride + row], from[3 * stride + row]);
       return _mm512_permutexvar_ps(places, _mm512_castps128_ps512(four));
     }
-    // Times their scales: 0 for a key that is marked, whose scales may be anything.
-    FOVEA_INLINE __m512 with_scales(int64_t j, const float *scales) const {
-      const __m512 weight = of_four(j);
-      const __mmask16 counts =
-          _mm512_cmpneq_epi32_mask(_mm512_castps_si512(weight), _mm512_castps_si512(_mm512_set1_ps(-0.0f)));
-      return _mm512_maskz_mul_ps(counts, weight, load(scales).data);
+    // Not keys that are marked, whose scales may be anything.
+    FOVEA_INLINE static __mmask16 which_count(__m512 weight) {
+      return _mm512_cmpneq_epi32_mask(_mm512_castps_si512(weight), _mm512_castps_si512(_mm512_set1_ps(-0.0f)));
     }
   };
 
+  template <bool fours>
   FOVEA_NOINLINE static void make_factors(const ScoreTile &tile, int64_t rows, const ValuePlaces &places, int64_t group,
                                           int64_t groups, Factors *to) {
-    alignas(64) float scales[value_keys * 4], products[value_keys * 4];
+    alignas(64) float scales[value_keys * 4], leasts[fours ? value_keys * 4 : 1], products[value_keys * 4];
     const int64_t whole = tile.keys / 4 * 4, end = round_up(tile.keys, 4);
-    for (int64_t j = 0; j < end; j += 4) store(scales + 4 * j, places.scales_of_four(j, group, groups));
+    for (int64_t j = 0; j < end; j += 4) {
+      if constexpr (fours) {
+        const ScaleAndLeast its = places.pairs_of_four(j, group, groups);
+        store(scales + 4 * j, its.scale);
+        store(leasts + 4 * j, its.least);
+      } else {
+        store(scales + 4 * j, places.scales_of_four(j, group, groups));
+      }
+    }
     for (int64_t r = 0; r < rows; ++r) {
       const RowWeights weights(tile, r);
       // As bits, numbers that are not finite are the largest.
       __m512i most = _mm512_setzero_si512();
-      const auto take = [&](int64_t j, __m512 factor) FOVEA_INLINE_BODY {
+      Float least = zero();
+      const auto take = [&](int64_t j, const RowWeights &its, int64_t at) FOVEA_INLINE_BODY {
+        const __m512 weight = its.of_four(at);
+        const __mmask16 counts = its.which_count(weight);
+        const __m512 factor = _mm512_maskz_mul_ps(counts, weight, load(scales + 4 * j).data);
         _mm512_store_ps(products + 4 * j, factor);
         most = _mm512_max_epi32(most, _mm512_castps_si512(_mm512_abs_ps(factor)));
+        if constexpr (fours) {
+          least = Float(_mm512_mask3_fmadd_ps(weight, load(leasts + 4 * j).data, least.data, counts));
+        }
       };
-      for (int64_t j = 0; j < whole; j += 4) take(j, weights.with_scales(j, scales + 4 * j));
-      if (whole < end) take(whole, last_factors(tile, r, scales + 4 * whole));
+      for (int64_t j = 0; j < whole; j += 4) take(j, weights, j);
+      if (whole < end) {
+        alignas(64) float last[4 * tile_rows];
+        take(whole, last_weights(tile, r, last), 0);
+      }
       const __m512 largest = over_keys(_mm512_castsi512_ps(most), [](__m512 a, __m512 b) FOVEA_INLINE_BODY {
         return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
       });
@@ -378,27 +427,29 @@ struct DotBytesFewRows : FewRowsValues {
       const __m512 all = over_keys(_mm512_castsi512_ps(sum), [](__m512 a, __m512 b) FOVEA_INLINE_BODY {
         return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
       });
-      const __m512i start = _mm512_mullo_epi32(_mm512_castps_si512(all), _mm512_set1_epi32(-128));
+      const __m512i start = _mm512_mullo_epi32(_mm512_castps_si512(all), _mm512_set1_epi32(fours ? 0 : -128));
+      const __m512 least_sum =
+          over_keys(least.data, [](__m512 a, __m512 b) FOVEA_INLINE_BODY { return _mm512_add_ps(a, b); });
+      if (fours) _mm_store_ps(to->least[r], _mm512_castps512_ps128(least_sum));
       _mm_store_si128(reinterpret_cast<__m128i *>(to->start[r]), _mm512_castsi512_si128(start));
     }
   }
 
-  // Factors of the keys behind the last whole four. Those that are not there are marked.
-  FOVEA_NOINLINE static __m512 last_factors(const ScoreTile &tile, int64_t row, const float *scales) {
+  // Weights of the keys behind the last whole four, in `room`. Those that are not there are marked.
+  FOVEA_NOINLINE static RowWeights last_weights(const ScoreTile &tile, int64_t row, float *room) {
     const int64_t first = tile.keys / 4 * 4;
-    alignas(64) float four[4 * tile_rows];
     ScoreTile last = tile;
-    last.scores = four;
+    last.scores = room;
     for (int64_t i = 0; i < 4; ++i) {
       for (int64_t r = 0; r < tile.stride; ++r) {
-        four[i * tile.stride + r] = first + i < tile.keys ? tile.scores[(first + i) * tile.stride + r] : -0.0f;
+        room[i * tile.stride + r] = first + i < tile.keys ? tile.scores[(first + i) * tile.stride + r] : -0.0f;
       }
     }
-    return RowWeights(last, row).with_scales(0, scales);
+    return RowWeights(last, row);
   }
 
   // `group` rows by `vectors` registers of features, all of one group of features.
-  template <int count, int vectors>
+  template <int count, int vectors, bool fours>
   FOVEA_INLINE static void add_columns(float *out, int64_t padded, const ValuePlaces &places, const ValuePlaces *next,
                                        int64_t feature, int64_t keys, const Factors &factors, int64_t group,
                                        int64_t row, int64_t rows, const float *rescale) {
@@ -409,32 +460,38 @@ struct DotBytesFewRows : FewRowsValues {
     });
     const int32_t *bytes = factors.bytes + row * 8 + group;
     // Of each row of the next piece a line, in as many turns as this one's lines are read in.
-    constexpr int64_t turns = 4 / vectors;
-    const int64_t first = feature / (16 * vectors) % turns * vectors;
+    constexpr int bytes_of_row = (fours ? 8 : 16) * vectors, asked_rows = bytes_of_row / 16;
+    const int64_t at = fours ? feature / 2 : feature;
+    const int64_t first = at % line_bytes / bytes_of_row * asked_rows;
     const bool asks = row == 0 && next != nullptr;
     for (int64_t j = 0; j < keys; j += 4, bytes += rows * 8) {
       if (asks) {
-        unroll<vectors>([&](auto i) FOVEA_INLINE_BODY { next->ask_for_row(j + first + i, feature); });
+        unroll<asked_rows>([&](auto i) FOVEA_INLINE_BODY { next->ask_for_row(j + first + i, at); });
         if (feature == 0) next->ask_for_scales(j);
       }
       __m512i value[vectors];
-      join_four_keys<vectors>(places.row + j, feature, value);
+      if constexpr (fours) {
+        join_four_blocks(places.row + j, at, value);
+      } else {
+        join_four_keys<vectors>(places.row + j, at, value);
+      }
       unroll<count>([&](auto r) FOVEA_INLINE_BODY {
         const __m512i high_bytes = _mm512_set1_epi32(bytes[r * 8]), low_bytes = _mm512_set1_epi32(bytes[r * 8 + 4]);
         unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-          constexpr int at = decltype(r)::value * vectors + decltype(v)::value;
-          high[at] = _mm512_dpbusd_epi32(high[at], value[v], high_bytes);
-          low[at] = _mm512_dpbusd_epi32(low[at], value[v], low_bytes);
+          constexpr int of = decltype(r)::value * vectors + decltype(v)::value;
+          high[of] = _mm512_dpbusd_epi32(high[of], value[v], high_bytes);
+          low[of] = _mm512_dpbusd_epi32(low[of], value[v], low_bytes);
         });
       });
     }
     unroll<count>([&](auto r) FOVEA_INLINE_BODY {
       const Float unit(factors.unit[row + r][group]), factor(rescale[row + r]);
+      const Float least(fours ? factors.least[row + r][group] : 0.0f);
       unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-        constexpr int at = decltype(r)::value * vectors + decltype(v)::value;
-        const Float sum(_mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high[at], 8), low[at])));
+        constexpr int of = decltype(r)::value * vectors + decltype(v)::value;
+        const Float sum(_mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high[of], 8), low[of])));
         float *to = out + (row + r) * padded + feature + v * lanes;
-        store(to, multiply_add(load(to), factor, sum * unit));
+        store(to, multiply_add(load(to), factor, fours ? multiply_add(sum, unit, least) : sum * unit));
       });
     });
   }
@@ -446,22 +503,26 @@ struct DotBytesFewRows : FewRowsValues {
     }
   }
 
+  template <bool fours>
   FOVEA_NOINLINE static void add_piece(float *out, const HeadSource &source, int64_t row_count, const ScoreTile &piece,
                                        const ValuePlaces &places, const ValuePlaces *next, const float *rescale) {
     const int64_t dim = source.dim, given = source.rows.scales.features, groups = dim / given;
     const int64_t features = groups >= 4 ? given : dim / 4;  // of one of at least four groups
+    const int64_t step = fours ? max_of(features, 2 * lanes) : features;
     Factors factors;
-    for (int64_t d = 0; d < dim; d += features) {
+    for (int64_t d = 0; d < dim; d += step) {
       const int64_t group = d / features;
-      if (group % 4 == 0) make_factors(piece, row_count, places, group, groups, &factors);
+      if (group % 4 == 0) make_factors<fours>(piece, row_count, places, group, groups, &factors);
       const auto add = [&](auto count, auto vectors, int64_t at, int64_t row) FOVEA_INLINE_BODY {
-        add_columns<decltype(count)::value, decltype(vectors)::value>(out, dim, places, next, at, piece.keys, factors,
-                                                                      group % 4, row, row_count, rescale);
+        add_columns<decltype(count)::value, decltype(vectors)::value, fours>(
+            out, dim, places, next, at, piece.keys, factors, group % 4, row, row_count, rescale);
       };
       for_each_row_group<4>(row_count, [&](auto count, int64_t row) FOVEA_INLINE_BODY {
         int64_t at = d;
-        for (; at + 2 * lanes <= d + features; at += 2 * lanes) add(count, Index<2>{}, at, row);
-        if (at < d + features) add(count, Index<1>{}, at, row);
+        for (; at + 2 * lanes <= d + step; at += 2 * lanes) add(count, Index<2>{}, at, row);
+        if constexpr (!fours) {
+          if (at < d + step) add(count, Index<1>{}, at, row);
+        }
       });
     }
   }
@@ -481,7 +542,8 @@ struct DotBytesFewRows : FewRowsValues {
                                                                        : RowsNext();
                         ValuePlaces &next = places[1 - at];
                         const bool goes_on = next.find_piece(rows, piece.keys) > 0;
-                        add_piece(out, source, row_count, piece, places[at], goes_on ? &next : nullptr, factors);
+                        const auto add = source.rows.in_four_bits() ? add_piece<true> : add_piece<false>;
+                        add(out, source, row_count, piece, places[at], goes_on ? &next : nullptr, factors);
                         at = 1 - at;
                       });
   }

@@ -42,7 +42,7 @@ inline bool keys_in_pairs(const HeadRows &keys) {
 // Whether products of bytes take rows: 64 features at a time, with scales for 16, 32 or so many times 64, by fours;
 // those of a row or its half count as four.
 inline bool in_bytes(const HeadRows &rows, int64_t dim) {
-  if (!rows.has_scales() || rows.in_four_bits() || dim % 64 != 0) return false;
+  if (!rows.has_scales() || dim % 64 != 0) return false;
   const int64_t groups = dim / rows.scales.features;
   const int64_t features = groups <= 2 ? dim / 4 : rows.scales.features;
   return (groups <= 2 || groups % 4 == 0) && (features % 64 == 0 || features == 16 || features == 32);
