@@ -23,11 +23,17 @@ struct ElementRun {
 // A row as numbers with a scale for each group of features (kernels/scaled_rows.hpp), and as what they stand for.
 struct ScaledRow {
   void *numbers;
-  Dtype numbers_dtype;  // i8, or u8: two numbers of 4 bits a byte
   Float16 *scales;
-  int64_t group, groups;  // features of a group: a multiple of 16 (of 32: 4 bits), or all there are
   void *floats;
-  Dtype dtype;  // of floats
+};
+
+// Such rows: more of them in a call take less time each.
+struct ScaledRowList {
+  const ScaledRow *row;
+  int64_t count;
+  Dtype numbers_dtype;    // i8, or u8: two numbers of 4 bits a byte
+  int64_t group, groups;  // features of a group: a multiple of 16 (of 32: 4 bits), or all there are
+  Dtype dtype;            // of floats
 };
 
 struct SoftmaxRow {
@@ -180,8 +186,8 @@ struct RowwiseKernels {
   void (*widen_rows)(const void *from, Dtype dtype, int64_t stride, int64_t count, int64_t dim, float *to,
                      int64_t to_stride);
   void (*narrow_row)(const float *from, int64_t dim, void *to, Dtype dtype);
-  void (*quantize_row)(const ScaledRow &row);
-  void (*dequantize_row)(const ScaledRow &row);
+  void (*quantize_rows)(const ScaledRowList &rows);
+  void (*dequantize_rows)(const ScaledRowList &rows);
   void (*encode_rows)(const EncodingRows &rows);
   void (*add_rows)(const AddedRows &rows);
   void (*rotary_table)(const RotaryTable &rows);

@@ -20,6 +20,8 @@ class Largest {
     constexpr int32_t infinity = 0x7f800000;
     return xsimd::any(largest_ >= Int(infinity)) ? __builtin_nanf("") : horizontal_max(float_of(largest_));
   }
+  // That is the largest lane, as bits.
+  FOVEA_INLINE Float in_lanes() const { return float_of(largest_); }
 
  private:
   // As numbers without their signs floats have the order of integers, infinity and then NaN above all others.
@@ -28,15 +30,16 @@ class Largest {
   Int largest_ = Int(0);
 };
 
-// x * inverse, rounded to nearest, ties to even, within [-127, 127]; 0 where inverse is.
-template <class X>
+// x * inverse, rounded to nearest, ties to even. cuts: to [-127, 127], where it might be more, and 0 where inverse is.
+template <bool cuts, class X>
 FOVEA_INLINE void quantize_group(const X *x, float inverse, int64_t count, int8_t *numbers) {
-  if (inverse == 0.0f) {  // NaN times 0 is none
+  if (cuts && inverse == 0.0f) {  // NaN times 0 is none
     memset(numbers, 0, static_cast<size_t>(count));
     return;
   }
   const auto quantized = [&](const Float &value) FOVEA_INLINE_BODY {
-    return at_most(at_least(value * splat(inverse), -127.0f), 127.0f).data;
+    const Float number = value * splat(inverse);
+    return (cuts ? at_most(at_least(number, -127.0f), 127.0f) : number).data;
   };
   int64_t d = 0;
   for (; d + 4 * lanes <= count; d += 4 * lanes) {

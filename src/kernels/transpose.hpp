@@ -46,6 +46,24 @@ FOVEA_INLINE Float sum_rows(Square &square) {
 #endif
 }
 
+// Lane i of the result is the largest lane of square.row[i], as whole numbers. The square is used up.
+FOVEA_INLINE Int largest_of_rows(Square &square) {
+#if defined(__AVX512F__)
+  __m512 rows[lanes];
+  unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { rows[i] = square.row[i].data; });
+  return Int(row_maxima_16x16(rows));
+#elif defined(__AVX2__)
+  __m256 rows[lanes];
+  unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { rows[i] = square.row[i].data; });
+  return Int(row_maxima_8x8(rows));
+#else
+  transpose(square);
+  Int largest = bits_of(square.row[0]);
+  unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { largest = xsimd::max(largest, bits_of(square.row[i])); });
+  return largest;
+#endif
+}
+
 // One square, whole or at an edge: the first `height` rows and `width` columns exist, the rest of the tile gets 0.
 template <bool whole, class Element>
 FOVEA_INLINE void square_to_lanes(const Element *const *rows, int64_t c, int64_t height, int64_t width, float *tile,

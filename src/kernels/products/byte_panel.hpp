@@ -72,7 +72,7 @@ inline void pack_bytes(const MatmulPack &pack) {
       met.meet(x, count);
       const float largest = counted(met.magnitude());
       int8_t numbers[group_rows] = {};
-      quantize_group(x, inverse_of(largest, right_most), count, numbers);
+      quantize_group<true>(x, inverse_of(largest, right_most), count, numbers);
       factors[c] = largest / (right_most * left_most);
       for (int64_t i = 0; i < count; i += 2) memcpy(words + (i / 2 * panel_columns + c) * 2, numbers + i, 2);
     }

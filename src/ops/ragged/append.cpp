@@ -31,6 +31,7 @@ struct Side {
         dim(new_rows->shape[2]) {}
 
   void write(const RowwiseKernels &kernels, int64_t token, int64_t page, int64_t position) const {
+    ScaledRow some[scaled_together];
     for (int64_t head = 0; head < heads; ++head) {
       const auto place = [&](const fovea_tensor &in) {
         return element_at(in.data, static_cast<Dtype>(in.dtype),
@@ -39,17 +40,21 @@ struct Side {
       void *row = element_at(rows->data, from, token * rows->strides[0] + head * rows->strides[1]);
       if (scales == nullptr) {
         convert_elements(kernels, row, from, dim, place(*pages), to);
-      } else {
-        const int64_t groups = last_size(*scales) / paired(pages->dtype);
-        kernels.quantize_row({.numbers = place(*pages),
-                              .numbers_dtype = to,
-                              .scales = static_cast<Float16 *>(place(*scales)),
-                              .group = dim / groups,
-                              .groups = groups,
-                              .floats = row,
-                              .dtype = from});
+        continue;
       }
+      const int64_t at = head % scaled_together;
+      some[at] = {.numbers = place(*pages), .scales = static_cast<Float16 *>(place(*scales)), .floats = row};
+      if (at + 1 == scaled_together || head + 1 == heads) quantize(kernels, some, at + 1);
     }
+  }
+
+ private:
+  static constexpr int64_t scaled_together = 32;
+
+  void quantize(const RowwiseKernels &kernels, const ScaledRow *some, int64_t count) const {
+    const int64_t groups = last_size(*scales) / paired(pages->dtype);
+    kernels.quantize_rows(
+        {.row = some, .count = count, .numbers_dtype = to, .group = dim / groups, .groups = groups, .dtype = from});
   }
 };
 

@@ -11,7 +11,7 @@
 namespace fovea {
 namespace {
 
-constexpr int64_t task_elements = 16384;
+constexpr int64_t task_elements = 16384, rows_together = 32;
 
 RowSpace rows_of(const fovea_tensor &a, const fovea_tensor &b) {
   RowSpace space;
@@ -19,9 +19,9 @@ RowSpace rows_of(const fovea_tensor &a, const fovea_tensor &b) {
   return space;
 }
 
-// kernel(row) for each row of three tensors that have been checked.
-void for_each_row(const Context &context, const fovea_tensor &numbers, const fovea_tensor &scales,
-                  const fovea_tensor &floats, void (*kernel)(const ScaledRow &row)) {
+// kernel(rows) for all rows of three tensors that have been checked.
+void for_all_rows(const Context &context, const fovea_tensor &numbers, const fovea_tensor &scales,
+                  const fovea_tensor &floats, void (*kernel)(const ScaledRowList &rows)) {
   const int64_t dim = features_of(numbers);
   const int64_t groups = last_size(scales) / paired(numbers.dtype);
   const RowSpace rows = rows_of(numbers, floats), scale_rows = rows_of(scales, scales);
@@ -31,16 +31,21 @@ void for_each_row(const Context &context, const fovea_tensor &numbers, const fov
   const int workers = workers_for(context, 2.0 * static_cast<double>(rows.count) * static_cast<double>(dim));
   run_tasks(context, workers, ceil_div(rows.count, at_once), [&](int, int64_t task) {
     RowCursor row(rows, task * at_once), its_scales(scale_rows, task * at_once);
-    for (int64_t left = std::min(at_once, rows.count - task * at_once); left > 0; --left) {
-      kernel({.numbers = element_at(numbers.data, numbers_dtype, row.x_offset()),
+    for (int64_t left = std::min(at_once, rows.count - task * at_once); left > 0;) {
+      ScaledRow some[rows_together];
+      const int64_t count = std::min(rows_together, left);
+      for (ScaledRow *at = some; at < some + count; ++at, row.next(), its_scales.next()) {
+        *at = {.numbers = element_at(numbers.data, numbers_dtype, row.x_offset()),
+               .scales = static_cast<Float16 *>(scales.data) + its_scales.x_offset(),
+               .floats = element_at(floats.data, dtype, row.out_offset())};
+      }
+      kernel({.row = some,
+              .count = count,
               .numbers_dtype = numbers_dtype,
-              .scales = static_cast<Float16 *>(scales.data) + its_scales.x_offset(),
               .group = dim / groups,
               .groups = groups,
-              .floats = element_at(floats.data, dtype, row.out_offset()),
               .dtype = dtype});
-      row.next();
-      its_scales.next();
+      left -= count;
     }
   });
 }
@@ -52,7 +57,7 @@ Status quantize(const Context *given, const TensorArgument &x, const TensorArgum
   const Context *context = nullptr;
   FOVEA_CHECK(resolve_context(given, &context));
   FOVEA_CHECK(check_quantize(x, out, scales));
-  if (element_count(*x) != 0) for_each_row(*context, *out, *scales, *x, context->kernels->rowwise->quantize_row);
+  if (element_count(*x) != 0) for_all_rows(*context, *out, *scales, *x, context->kernels->rowwise->quantize_rows);
   return FOVEA_OK;
 }
 
@@ -61,7 +66,7 @@ Status dequantize(const Context *given, const TensorArgument &q, const TensorArg
   const Context *context = nullptr;
   FOVEA_CHECK(resolve_context(given, &context));
   FOVEA_CHECK(check_dequantize(q, scales, out));
-  if (element_count(*q) != 0) for_each_row(*context, *q, *scales, *out, context->kernels->rowwise->dequantize_row);
+  if (element_count(*q) != 0) for_all_rows(*context, *q, *scales, *out, context->kernels->rowwise->dequantize_rows);
   return FOVEA_OK;
 }
 
