@@ -42,7 +42,7 @@ FOVEA_NOINLINE Float16 round_up_to_half(float x) {
 }
 
 // steps: the number that `most` becomes.
-FOVEA_INLINE GroupScale scale_for(float most, float steps) {
+FOVEA_NOINLINE GroupScale scale_for(float most, float steps) {
   if (most != most) return {{0x7e00}, 0.0f};
   const float least = most / steps;
   if (least >= 0x1p-14f && least <= 65504.0f) {  // as a float it is rounded up to binary16's digits
@@ -114,7 +114,7 @@ struct GroupScales {
   alignas(64) float inverse[lanes];
 
   // most: the bits of their largest numbers. Returns whether binary16 has all scales as normal numbers.
-  FOVEA_INLINE bool make(const Int &most, float steps) {
+  FOVEA_NOINLINE bool make(const Int &most, float steps) {
     const Float least = float_of(most) / splat(steps);
     if (xsimd::all(least >= splat(0x1p-14f) && least <= splat(65504.0f))) {  // the arithmetic of scale_for
       const Int size = (bits_of(least) + Int(0x1fff)) & Int(~0x1fff);
@@ -133,6 +133,11 @@ struct GroupScales {
     return false;
   }
 };
+
+template <class X>
+FOVEA_NOINLINE void quantize_unusual(const X *x, float inverse, int64_t count, int8_t *numbers) {
+  quantize_group<true>(x, inverse, count, numbers);
+}
 
 // A register's worth of groups at a time, whose scales are then lanes of one. usual_group: of so many features, or 0.
 template <int usual_group, class X>
@@ -156,9 +161,8 @@ FOVEA_INLINE void quantize_in_eight_bits(const ScaledRowList &rows) {
       group[g].scale->bits = static_cast<uint16_t>(scales.bits[g]);
       if (are_usual) quantize_group<false>(group[g].x, scales.inverse[g], size, group[g].numbers);
     }
-    for (int64_t g = 0; g < count && !are_usual; ++g) {
-      quantize_group<true>(group[g].x, scales.inverse[g], rows.group, group[g].numbers);
-    }
+    if (are_usual) continue;
+    for (int64_t g = 0; g < count; ++g) quantize_unusual(group[g].x, scales.inverse[g], size, group[g].numbers);
   }
 }
 
