@@ -25,14 +25,11 @@
 // tile's first keys during the last piece.
 #pragma once
 
-#include "beyond_xsimd/bytes_vnni.hpp"
 #include "kernels/attention/dense_tile.hpp"
-#include "kernels/attention/few_rows.hpp"
+#include "kernels/scores/byte_factors.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
-
-constexpr float most_16_bits = 127 * 256;
 
 struct DotBytesFewRows : FewRowsValues {
   static constexpr bool takes_bytes = true;
@@ -41,11 +38,10 @@ struct DotBytesFewRows : FewRowsValues {
   static constexpr int64_t block_features = 32;
   static constexpr int64_t most_scales = largest_value_dim / 16 * lanes;  // of a block of keys
 
-  static constexpr int64_t most_rows_taken = 16;
   // Several rows read a tile once, too.
   static constexpr int64_t keys_at_once(int64_t rows) { return rows == 1 ? line_keys : tile_keys; }
 
-  static constexpr int64_t few_rows_of(int64_t) { return most_rows_taken; }
+  static constexpr int64_t few_rows_of(int64_t) { return most_byte_rows; }
   static constexpr int64_t query_floats(int64_t head_dim) { return head_dim * tile_rows; }
 
   // A row of queries as bytes, and for each block what the sums of bytes begin with.
@@ -111,107 +107,6 @@ struct DotBytesFewRows : FewRowsValues {
     to.start_low[b] = -128 * _mm512_reduce_add_epi32(low_sum);
   }
 
-  struct ScaleAndLeast {
-    Float scale, least;
-  };
-
-  // Where keys or values lie, and their scales. Behind the last of `count` it is found again.
-  template <int64_t most>
-  struct Places {
-    const int8_t *row[most + 8];  // places are written eight at a time
-    const Float16 *scales[most + 8];
-    FOVEA_INLINE void find(const HeadSource &source, int64_t first, int64_t count, int64_t padded) {
-      int64_t n = 0;
-      source.rows.for_each_run(source.batch, source.head, first, count,
-                               [&](const RowRun &run, int64_t) FOVEA_INLINE_BODY {
-                                 const auto *its = static_cast<const int8_t *>(run.first);
-                                 const Float16 *its_scales = run.scales;
-                                 const int64_t apart = source.rows.scales.strides.position;
-                                 fill_places(row + n, its, run.stride, run.count);
-                                 fill_places(scales + n, its_scales, apart * 2, run.count);
-                                 n += run.count;
-                               });
-      for (; n < padded; ++n) {
-        row[n] = row[n - 1];
-        scales[n] = scales[n - 1];
-      }
-    }
-
-    FOVEA_INLINE void ask_for_row(int64_t j, int64_t feature) const { __builtin_prefetch(row[j] + feature, 0, 2); }
-    FOVEA_INLINE void ask_for_scales(int64_t j) const { __builtin_prefetch(scales[j], 0, 2); }
-
-    // Rows up to the end of a piece; at least so many places are there. Returns how many rows.
-    FOVEA_INLINE int64_t find_piece(const RowsNext &rows, int64_t least) {
-      const int64_t count = min_of(rows.count, value_keys - rows.first % value_keys);
-      if (count > 0) find(*rows.source, rows.first, count, round_up(max_of(count, least), 4));
-      return count;
-    }
-
-    FOVEA_INLINE static bool side_by_side(const Float16 *const *row) {
-      return row[1] == row[0] + 4 && row[2] == row[0] + 8 && row[3] == row[0] + 12;
-    }
-
-    // Scales of four groups from `group` on, of four rows, [row][group], and the least numbers that stand beside each.
-    FOVEA_INLINE ScaleAndLeast pairs_of_four(int64_t j, int64_t group, int64_t groups) const {
-      __m128i four[4];
-      for (int64_t i = 0; i < 4; ++i) {
-        const Float16 *at = scales[j + i];
-        if (groups >= 4) {
-          four[i] = _mm_loadu_si128(reinterpret_cast<const __m128i *>(at + 2 * group));
-        } else {  // one, or two: as four
-          int32_t first, last;
-          memcpy(&first, at, sizeof first);
-          memcpy(&last, at + 2 * (groups - 1), sizeof last);
-          four[i] = _mm_setr_epi32(first, first, last, last);
-        }
-      }
-      __m512i all = _mm512_castsi128_si512(four[0]);
-      all = _mm512_inserti32x4(all, four[1], 1);
-      all = _mm512_inserti32x4(all, four[2], 2);
-      all = _mm512_inserti32x4(all, four[3], 3);
-      const auto widened = [](__m512i numbers)
-                               FOVEA_INLINE_BODY { return Float(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(numbers))); };
-      return {widened(all), widened(_mm512_srli_epi32(all, 16))};
-    }
-
-    // Scales of four groups from `group` on, of four rows: [row][group].
-    FOVEA_INLINE Float scales_of_four(int64_t j, int64_t group, int64_t groups) const {
-      if (groups == 4 && side_by_side(scales + j)) return load(scales[j]);
-      uint64_t four[4];
-      for (int64_t i = 0; i < 4; ++i) {
-        const Float16 *at = scales[j + i];
-        if (groups >= 4) {
-          memcpy(&four[i], at + group, sizeof four[i]);
-        } else {  // one, or two: as four
-          const uint64_t first = at[0].bits, last = at[groups - 1].bits;
-          four[i] = first * 0x10001u + (last * 0x10001u << 32);
-        }
-      }
-      return Float(
-          _mm512_cvtph_ps(_mm256_setr_epi64x(static_cast<long long>(four[0]), static_cast<long long>(four[1]),
-                                             static_cast<long long>(four[2]), static_cast<long long>(four[3]))));
-    }
-  };
-
-  using ValuePlaces = Places<value_keys>;
-
-  // The first piece of values behind a tile's keys, asked for in so many shares.
-  struct ValuesAhead {
-    ValuePlaces places;
-    int64_t count, share, next = 0, bytes;
-
-    FOVEA_INLINE ValuesAhead(const RowsNext &rows, int64_t shares)
-        : count(places.find_piece(rows, 0)),
-          share(ceil_div(count, shares)),
-          bytes(rows.source->rows.elements_of(rows.source->dim)) {}
-    FOVEA_INLINE void ask_for_share() {
-      for (const int64_t end = min_of(next + share, count); next < end; ++next) {
-        for (int64_t d = 0; d < bytes; d += line_bytes) places.ask_for_row(next, d);
-        if (next % 4 == 0) places.ask_for_scales(next);
-      }
-    }
-  };
-
   // sums[row][two blocks of 16 keys] += products of 32 features, of one or two blocks that share scales; turned: of
   // each block of keys, [four features][key]. Two blocks of keys, as each number of the query that is loaded then
   // serves two products.
@@ -254,7 +149,7 @@ struct DotBytesFewRows : FewRowsValues {
   }
 
   // Scales of the block's keys, [group][key], of at least four groups.
-  FOVEA_INLINE static void turn_scales(const Places<at_once> &places, int64_t j, int64_t groups, float *to) {
+  FOVEA_INLINE static void turn_scales(const BytePlaces<at_once> &places, int64_t j, int64_t groups, float *to) {
     for (int64_t g = 0; g < max_of(groups, 4); g += 4) {
       Float four[4];
       unroll<4>([&](auto i) FOVEA_INLINE_BODY { four[i] = places.scales_of_four(j + 4 * i, g, groups); });
@@ -269,13 +164,13 @@ struct DotBytesFewRows : FewRowsValues {
     const int64_t dim = job.problem.sizes.compared_dim, rows = job.table.count, keys = job.tile.keys;
     const int64_t groups = dim / job.problem.key.scales.features;
     const int64_t group_features = dim / max_of(groups, 4);
-    alignas(64) float sums[most_rows_taken * 2 * lanes];
+    alignas(64) float sums[most_byte_rows * 2 * lanes];
     alignas(64) float scales[2 * most_scales];
-    Query queries[most_rows_taken];
+    Query queries[most_byte_rows];
     for (int64_t r = 0; r < rows; ++r) queries[r] = query_of(job.query, dim, r);
     // Those at work, and twice as many behind them. What lies last is asked for, and a share of the values that are
     // read behind the tile.
-    Places<at_once> places[3];
+    BytePlaces<at_once> places[3];
     const auto find = [&](int64_t j) FOVEA_INLINE_BODY {
       if (j < keys) places[j / at_once % 3].find(source, job.tile.key + j, min_of(at_once, keys - j), at_once);
     };
@@ -284,7 +179,7 @@ struct DotBytesFewRows : FewRowsValues {
     find(at_once);
     for (int64_t j = 0; j < keys; j += at_once) {
       find(j + 2 * at_once);
-      const Places<at_once> &now = places[j / at_once % 3], &next = places[(j / at_once + 2) % 3];
+      const BytePlaces<at_once> &now = places[j / at_once % 3], &next = places[(j / at_once + 2) % 3];
       const bool asks = j + 2 * at_once < keys;
       values.ask_for_share();
       for (int64_t i = 0; asks && i < at_once; i += 8) next.ask_for_scales(i);
@@ -335,123 +230,10 @@ struct DotBytesFewRows : FewRowsValues {
     }
   }
 
-  // The weights of a piece's keys times the scales of four groups, as bytes; with 4 bits also the sums of weights times
-  // least numbers.
-  struct Factors {
-    static constexpr int64_t most_quads = value_keys / 4;
-    // [four keys][row][high, low][group], four keys' bytes each
-    alignas(64) int32_t bytes[most_quads * most_rows_taken * 8];
-    alignas(16) float unit[most_rows_taken][4];
-    alignas(16) int32_t start[most_rows_taken][4];
-    alignas(16) float least[most_rows_taken][4];
-  };
-
-  // The weights of a row of a piece, four keys at a time in lanes [key][group].
-  struct RowWeights {
-    const float *at;
-    int64_t stride, row, keys;
-    __m512i places;
-
-    FOVEA_INLINE RowWeights(const ScoreTile &tile, int64_t r)
-        : at(tile.scores), stride(tile.stride), row(r), keys(tile.keys) {
-      const __m512i key_of_lane = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-      places = stride > 4
-                   ? key_of_lane
-                   : _mm512_add_epi32(_mm512_mullo_epi32(key_of_lane, _mm512_set1_epi32(static_cast<int>(stride))),
-                                      _mm512_set1_epi32(static_cast<int>(r)));
-    }
-    FOVEA_INLINE __m512 of_four(int64_t j) const {
-      const float *from = at + j * stride;
-      if (stride <= 4) return _mm512_permutexvar_ps(places, _mm512_loadu_ps(from));
-      const __m128 four = _mm_setr_ps(from[row], from[stride + row], from[2 * stride + row], from[3 * stride + row]);
-      return _mm512_permutexvar_ps(places, _mm512_castps128_ps512(four));
-    }
-    // Not keys that are marked, whose scales may be anything.
-    FOVEA_INLINE static __mmask16 which_count(__m512 weight) {
-      return _mm512_cmpneq_epi32_mask(_mm512_castps_si512(weight), _mm512_castps_si512(_mm512_set1_ps(-0.0f)));
-    }
-  };
-
-  template <bool fours>
-  FOVEA_NOINLINE static void make_factors(const ScoreTile &tile, int64_t rows, const ValuePlaces &places, int64_t group,
-                                          int64_t groups, Factors *to) {
-    alignas(64) float scales[value_keys * 4], leasts[fours ? value_keys * 4 : 1], products[value_keys * 4];
-    const int64_t whole = tile.keys / 4 * 4, end = round_up(tile.keys, 4);
-    for (int64_t j = 0; j < end; j += 4) {
-      if constexpr (fours) {
-        const ScaleAndLeast its = places.pairs_of_four(j, group, groups);
-        store(scales + 4 * j, its.scale);
-        store(leasts + 4 * j, its.least);
-      } else {
-        store(scales + 4 * j, places.scales_of_four(j, group, groups));
-      }
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-      const RowWeights weights(tile, r);
-      // As bits, numbers that are not finite are the largest.
-      __m512i most = _mm512_setzero_si512();
-      Float least = zero();
-      const auto take = [&](int64_t j, const RowWeights &its, int64_t at) FOVEA_INLINE_BODY {
-        const __m512 weight = its.of_four(at);
-        const __mmask16 counts = its.which_count(weight);
-        const __m512 factor = _mm512_maskz_mul_ps(counts, weight, load(scales + 4 * j).data);
-        _mm512_store_ps(products + 4 * j, factor);
-        most = _mm512_max_epi32(most, _mm512_castps_si512(_mm512_abs_ps(factor)));
-        if constexpr (fours) {
-          least = Float(_mm512_mask3_fmadd_ps(weight, load(leasts + 4 * j).data, least.data, counts));
-        }
-      };
-      for (int64_t j = 0; j < whole; j += 4) take(j, weights, j);
-      if (whole < end) {
-        alignas(64) float last[4 * tile_rows];
-        take(whole, last_weights(tile, r, last), 0);
-      }
-      const __m512 largest = over_keys(_mm512_castsi512_ps(most), [](__m512 a, __m512 b) FOVEA_INLINE_BODY {
-        return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
-      });
-      // Below 2^-100 nothing is left of it beside other pieces, which have a weight of about 1 among them, or are as
-      // small.
-      const __m512 check = _mm512_mul_ps(largest, _mm512_setzero_ps());  // NaN or 0
-      const __mmask16 some = _mm512_cmp_ps_mask(largest, _mm512_set1_ps(0x1p-100f), _CMP_GE_OQ) &
-                             _mm512_cmp_ps_mask(check, check, _CMP_ORD_Q);
-      const __m512 inverse = _mm512_maskz_div_ps(some, _mm512_set1_ps(most_16_bits), largest);
-      const __m512 unit = _mm512_add_ps(_mm512_maskz_mul_ps(some, largest, _mm512_set1_ps(1 / most_16_bits)), check);
-      _mm_store_ps(to->unit[r], _mm512_castps512_ps128(unit));
-      __m512i sum = _mm512_setzero_si512();
-      int32_t *bytes = to->bytes + r * 8;
-      for (int64_t j = 0; j < end; j += 4, bytes += rows * 8) {
-        const __m512i number = _mm512_maskz_cvtps_epi32(some, _mm512_mul_ps(_mm512_load_ps(products + 4 * j), inverse));
-        sum = _mm512_add_epi32(sum, number);
-        store_quads(bytes, number);
-      }
-      const __m512 all = over_keys(_mm512_castsi512_ps(sum), [](__m512 a, __m512 b) FOVEA_INLINE_BODY {
-        return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
-      });
-      const __m512i start = _mm512_mullo_epi32(_mm512_castps_si512(all), _mm512_set1_epi32(fours ? 0 : -128));
-      const __m512 least_sum =
-          over_keys(least.data, [](__m512 a, __m512 b) FOVEA_INLINE_BODY { return _mm512_add_ps(a, b); });
-      if (fours) _mm_store_ps(to->least[r], _mm512_castps512_ps128(least_sum));
-      _mm_store_si128(reinterpret_cast<__m128i *>(to->start[r]), _mm512_castsi512_si128(start));
-    }
-  }
-
-  // Weights of the keys behind the last whole four, in `room`. Those that are not there are marked.
-  FOVEA_NOINLINE static RowWeights last_weights(const ScoreTile &tile, int64_t row, float *room) {
-    const int64_t first = tile.keys / 4 * 4;
-    ScoreTile last = tile;
-    last.scores = room;
-    for (int64_t i = 0; i < 4; ++i) {
-      for (int64_t r = 0; r < tile.stride; ++r) {
-        room[i * tile.stride + r] = first + i < tile.keys ? tile.scores[(first + i) * tile.stride + r] : -0.0f;
-      }
-    }
-    return RowWeights(last, row);
-  }
-
   // `group` rows by `vectors` registers of features, all of one group of features.
   template <int count, int vectors, bool fours>
   FOVEA_INLINE static void add_columns(float *out, int64_t padded, const ValuePlaces &places, const ValuePlaces *next,
-                                       int64_t feature, int64_t keys, const Factors &factors, int64_t group,
+                                       int64_t feature, int64_t keys, const ByteFactors &factors, int64_t group,
                                        int64_t row, int64_t rows, const float *rescale) {
     __m512i high[count * vectors], low[count * vectors];
     unroll<count * vectors>([&](auto i) FOVEA_INLINE_BODY {
@@ -509,10 +291,10 @@ struct DotBytesFewRows : FewRowsValues {
     const int64_t dim = source.dim, given = source.rows.scales.features, groups = dim / given;
     const int64_t features = groups >= 4 ? given : dim / 4;  // of one of at least four groups
     const int64_t step = fours ? max_of(features, 2 * lanes) : features;
-    Factors factors;
+    ByteFactors factors;
     for (int64_t d = 0; d < dim; d += step) {
       const int64_t group = d / features;
-      if (group % 4 == 0) make_factors<fours>(piece, row_count, places, group, groups, &factors);
+      if (group % 4 == 0) make_byte_factors<fours>(piece, row_count, places, group, groups, &factors);
       const auto add = [&](auto count, auto vectors, int64_t at, int64_t row) FOVEA_INLINE_BODY {
         add_columns<decltype(count)::value, decltype(vectors)::value, fours>(
             out, dim, places, next, at, piece.keys, factors, group % 4, row, row_count, rescale);
