@@ -1,6 +1,6 @@
 // Benchmarks of the backward passes of rows, <operation>/<element type>/<rows>x<features>/<instruction set>/t<threads>:
-// layer_norm_backward with weight and bias, with a residual where the case says so, rms_norm_backward with a weight, softmax_backward over the last axis,
-// activation_backward of GELU.
+// layer_norm_backward with weight and bias, and with a residual where the case says so, rms_norm_backward with a weight,
+// softmax_backward over the last axis, activation_backward of GELU.
 //
 // What bounds them: memory. x (or what the forward call gave) and the gradient are read once and a gradient written
 // once; the limit is the time in which memcpy moves as many bytes. Where all of it lies in a cache arithmetic shows:

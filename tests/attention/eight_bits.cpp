@@ -82,23 +82,7 @@ TEST_SUITE("eight bits") {
       CAPTURE(seed);
       Random random(seed);
       const WithPlacement placement(random.pick({Placement::kEnd, Placement::kBegin, Placement::kMisaligned}));
-      const int64_t queries = random.pick({1, 1, 1, 2});
-      AttentionProblem problem =
-          make_attention({.batch = 2,
-                          .heads = 2 * (queries == 1 ? random.integer(1, 16) : random.integer(1, 8)),
-                          .kv_heads = 2,
-                          .query_len = queries,
-                          .key_len = random.pick({1, 2, 3, 4, 5, 15, 16, 17, 95, 96, 97, 191, 192, 193, 200, 386}),
-                          .head_dim = random.pick({64, 64, 128, 192, 256, 512}),
-                          .value_dim = random.pick({64, 64, 128, 192, 256, 512})},
-                         random, random.pick({Layout::kHeadsFirst, Layout::kHeadsLast, Layout::kPadded}));
-      if (random.chance(0.3)) problem.flags |= FOVEA_WINDOW_LEFT | FOVEA_CAUSAL;
-      problem.window_left = random.integer(0, 100);
-      if (random.chance(0.3)) {
-        problem.set_mask([&](int64_t, int64_t, int64_t, int64_t) { return random.chance(0.7); });
-      }
-      if (random.chance(0.2)) problem.softcap = 20;
-      if (random.chance(0.2)) problem.dropout = 0.5f;
+      AttentionProblem problem = any_few_rows_of_bytes(random);
       if (random.chance(0.1)) problem.query.fill([&] { return random.normal() * 1e-36f; });
       EightBits keys(problem.key, any_group(random, problem.sizes.head_dim), random);
       EightBits values(problem.value, any_group(random, problem.sizes.value_dim), random);

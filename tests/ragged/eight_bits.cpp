@@ -193,7 +193,7 @@ std::string description(const OwnSchedule &schedule) {
   return text;
 }
 
-// bytes: sequences of few rows may have been products of bytes.
+// bytes: of products of bytes.
 void check_sequence(const AttentionProblem &problem, const std::vector<float> &all, int64_t tokens, int64_t first,
                     bool bytes) {
   const int64_t dim = problem.sizes.value_dim;
@@ -231,10 +231,11 @@ void check_steps(const Kept &kept) {
         const std::vector<float> all = serving.run(0, query), again = serving.run(1, query);
         CHECK(same_bits(all, again));
         everything.insert(everything.end(), all.begin(), all.end());
-        const bool bytes = by_bytes(description(serving.schedule));
+        const bool takes_bytes = by_bytes(description(serving.schedule));
         int64_t first = 0;
         for (size_t s = 0; s < 3; first += counts[s], ++s) {
           model.append(s, key, value, first, counts[s]);
+          const bool bytes = takes_bytes && counts[s] * kHeads / kKvHeads <= 16;
           if (page == 16) check_sequence(model.problem(s, query, first, counts[s]), all, tokens, first, bytes);
         }
       }

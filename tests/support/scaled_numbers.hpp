@@ -180,6 +180,29 @@ inline NarrowTensor packed(const Tensor<float> &from, fovea_dtype dtype) {
   return NarrowTensor(copy, dtype);
 }
 
+// Few rows, of sizes that products of bytes take: numbers of keys around a block and a piece, with or without a window,
+// a mask, a soft-cap, dropout.
+inline AttentionProblem any_few_rows_of_bytes(Random &random) {
+  const int64_t queries = random.pick({1, 1, 1, 2});
+  AttentionProblem problem =
+      make_attention({.batch = 2,
+                      .heads = 2 * (queries == 1 ? random.integer(1, 16) : random.integer(1, 8)),
+                      .kv_heads = 2,
+                      .query_len = queries,
+                      .key_len = random.pick({1, 2, 3, 4, 5, 15, 16, 17, 95, 96, 97, 191, 192, 193, 200, 386}),
+                      .head_dim = random.pick({64, 64, 128, 192, 256, 512}),
+                      .value_dim = random.pick({64, 64, 128, 192, 256, 512})},
+                     random, random.pick({Layout::kHeadsFirst, Layout::kHeadsLast, Layout::kPadded}));
+  if (random.chance(0.3)) problem.flags |= FOVEA_WINDOW_LEFT | FOVEA_CAUSAL;
+  problem.window_left = random.integer(0, 100);
+  if (random.chance(0.3)) {
+    problem.set_mask([&](int64_t, int64_t, int64_t, int64_t) { return random.chance(0.7); });
+  }
+  if (random.chance(0.2)) problem.softcap = 20;
+  if (random.chance(0.2)) problem.dropout = 0.5f;
+  return problem;
+}
+
 inline bool by_bytes(const std::string &plan) { return plan.find("kernels=avx512vnni") != std::string::npos; }
 
 // Products of bytes round a query's numbers to 2^-16 of the largest of its block, and a weight times a scale to 2^-16

@@ -13,9 +13,9 @@
 // it reads back as NaN. Differences, divisions and products are float32's, so that all sets give the same bits.
 //
 // Bound: instructions. Scales of 8 bits are made as lanes of a register, of as many groups, from a tree of their largest
-// numbers: one after the other each would wait for two divisions, and for floats that are stored to become lanes. What a
-// group of 32 then takes: its numbers widened twice, 12 instructions of AVX-512 (24 of AVX2) beside that, 4 for its share
-// of the tree and of the scales. On a Zen 4 that is 6 to 7 ns for a group (11 one after the other). With 4 bits scales are
+// numbers: one after the other each would wait for two divisions, and for floats that are stored to become lanes. With
+// AVX-512 a group of 32 then takes 12 instructions beside its numbers' being widened twice, and 4 as its share of the
+// tree and of the scales. On a Zen 4 that is 7 ns for a group (11 to 13 one after the other). With 4 bits scales are
 // made one after the other, eight groups at a time. A division for each number would take longer than all the rest.
 #pragma once
 

@@ -117,9 +117,10 @@ FOVEA_NOINLINE void make_byte_factors(const ScoreTile &tile, int64_t rows, const
       return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
     });
     const __m512i start = _mm512_mullo_epi32(_mm512_castps_si512(all), _mm512_set1_epi32(fours ? 0 : -128));
-    const __m512 least_sum =
-        over_keys(least.data, [](__m512 a, __m512 b) FOVEA_INLINE_BODY { return _mm512_add_ps(a, b); });
-    if (fours) _mm_store_ps(to->least[r], _mm512_castps512_ps128(least_sum));
+    if constexpr (fours) {
+      const auto add = [](__m512 a, __m512 b) FOVEA_INLINE_BODY { return _mm512_add_ps(a, b); };
+      _mm_store_ps(to->least[r], _mm512_castps512_ps128(over_keys(least.data, add)));
+    }
     _mm_store_si128(reinterpret_cast<__m128i *>(to->start[r]), _mm512_castsi512_si128(start));
   }
 }

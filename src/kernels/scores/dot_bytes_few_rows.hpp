@@ -1,7 +1,6 @@
 // Dot product of few rows of queries with keys of 8 bits, and their values of 8 bits or of 4, by products of bytes
-// (AVX-512-VNNI).
-// Widened, they would keep the vector units busy for longer than memory takes to bring them; here a product takes four
-// features of a key, or four keys' values, and scales are applied to sums.
+// (AVX-512-VNNI). Widened, they would keep the vector units busy for longer than memory takes to bring them; here a
+// product takes four features of a key, or four keys' values, and scales are applied to sums.
 //
 //   scores   query = unit * (256 * high + low), 16 bits for each row
 //            sum[key] = unit * sum of blocks of  scale[key] * (dot of bytes); lanes are 16 keys, transposed four features at a time
@@ -16,13 +15,14 @@
 //
 // Bound: bytes of keys and values, or products: for each key of 64 features two for each row, and two for its value, of
 // which a Zen 5 does two a cycle, a Zen 4 one; beside them go as many loads. With four rows and 128 features that is 16
-// or 32 cycles for a key and its value, whose 272 bytes take 26 of a Zen 5's and 50 to 70 of a Zen 4's from memory;
+// or 32 cycles for a key and its value, whose 272 bytes take 26 of a Zen 5's and 50 to 75 of a Zen 4's from memory;
 // measured, with factors, softmax and transposes, 40 and, in a cache of a Zen 4, 72.
 //
-// Where pages are short, memory brings rows at its full rate only if they are asked for some 8 kB before they are read,
-// each line of them, spread over the work (Zen 4, pages of 16 kB: 18 GB/s, but 9 by hardware's prefetchers alone, or
-// 4 kB ahead): keys two blocks ahead, values a piece ahead, the first piece during the scores before it, and the next
-// tile's first keys during the last piece.
+// Where pages are short, memory brings rows at its full rate only if each line of them is asked for some 8 kB before it
+// is read, spread over the work: keys two blocks ahead, values a piece ahead, the first piece during the scores before
+// it, and the next tile's first keys during the last piece. A loop in these orders over shuffled pages of 16 kB, on one
+// core of a Zen 4: 7 to 9 GB/s by hardware's prefetchers alone, 7 (values) to 13 (keys) asked for 4 kB ahead, 17 to 20
+// asked for 16 kB ahead.
 #pragma once
 
 #include "kernels/attention/dense_tile.hpp"
@@ -314,7 +314,7 @@ struct DotBytesFewRows : FewRowsValues {
     // Of the piece at work and of the one that is read next, behind a tile's last that of keys.
     ValuePlaces places[2];
     const HeadSource &source = *values.source;
-    static_cast<void>(places[0].find_piece({&source, tile.key, tile.keys}, 0));
+    places[0].find_piece({&source, tile.key, tile.keys}, 0);
     int64_t at = 0;
     for_each_piece<1>(value_dim, tile, rescale,
                       [&](int64_t j, int64_t, const ScoreTile &piece, const float *factors) FOVEA_INLINE_BODY {

@@ -29,33 +29,50 @@ struct Side {
         to(static_cast<Dtype>(its_pages->dtype)),
         heads(new_rows->shape[1]),
         dim(new_rows->shape[2]) {}
+};
 
-  void write(const RowwiseKernels &kernels, int64_t token, int64_t page, int64_t position) const {
-    ScaledRow some[scaled_together];
-    for (int64_t head = 0; head < heads; ++head) {
+// Writes a task's tokens on one side. Rows that get scales wait for each other, whichever heads and tokens they are of.
+class SideWriter {
+ public:
+  SideWriter(const Side &side, const RowwiseKernels &kernels) : side_(side), kernels_(kernels) {}
+
+  void write(int64_t token, int64_t page, int64_t position) {
+    for (int64_t head = 0; head < side_.heads; ++head) {
       const auto place = [&](const fovea_tensor &in) {
         return element_at(in.data, static_cast<Dtype>(in.dtype),
                           page * in.strides[0] + head * in.strides[1] + position * in.strides[2]);
       };
-      void *row = element_at(rows->data, from, token * rows->strides[0] + head * rows->strides[1]);
-      if (scales == nullptr) {
-        convert_elements(kernels, row, from, dim, place(*pages), to);
+      const fovea_tensor &rows = *side_.rows;
+      void *row = element_at(rows.data, side_.from, token * rows.strides[0] + head * rows.strides[1]);
+      if (side_.scales == nullptr) {
+        convert_elements(kernels_, row, side_.from, side_.dim, place(*side_.pages), side_.to);
         continue;
       }
-      const int64_t at = head % scaled_together;
-      some[at] = {.numbers = place(*pages), .scales = static_cast<Float16 *>(place(*scales)), .floats = row};
-      if (at + 1 == scaled_together || head + 1 == heads) quantize(kernels, some, at + 1);
+      waiting_[count_++] = {
+          .numbers = place(*side_.pages), .scales = static_cast<Float16 *>(place(*side_.scales)), .floats = row};
+      if (count_ == most) finish();
     }
   }
 
- private:
-  static constexpr int64_t scaled_together = 32;
-
-  void quantize(const RowwiseKernels &kernels, const ScaledRow *some, int64_t count) const {
-    const int64_t groups = last_size(*scales) / paired(pages->dtype);
-    kernels.quantize_rows(
-        {.row = some, .count = count, .numbers_dtype = to, .group = dim / groups, .groups = groups, .dtype = from});
+  // What still waits is written.
+  void finish() {
+    if (count_ == 0) return;
+    const int64_t groups = last_size(*side_.scales) / paired(side_.pages->dtype);
+    kernels_.quantize_rows({.row = waiting_,
+                            .count = count_,
+                            .numbers_dtype = side_.to,
+                            .group = side_.dim / groups,
+                            .groups = groups,
+                            .dtype = side_.from});
+    count_ = 0;
   }
+
+ private:
+  static constexpr int64_t most = 32;
+  const Side &side_;
+  const RowwiseKernels &kernels_;
+  ScaledRow waiting_[most];
+  int64_t count_ = 0;
 };
 
 }  // namespace
@@ -77,13 +94,18 @@ void write_to_pages(const fovea_schedule &schedule, const AppendedTensors &tenso
                   std::upper_bound(step.sequences, step.sequences + step.sequence_count, first,
                                    [](int64_t token, const RaggedSequence &s) { return token < s.query_start; }) -
                   1;
+              SideWriter keys(key, *context.kernels->rowwise);
+              std::optional<SideWriter> values;
+              if (value) values.emplace(*value, *context.kernels->rowwise);
               for (int64_t token = first; token < end; ++token) {
                 while (token >= sequence->query_start + sequence->query_len) ++sequence;
                 const int64_t position = sequence->key_len - sequence->query_len + token - sequence->query_start;
                 const int64_t page = sequence->pages[position / size];
-                key.write(*context.kernels->rowwise, token, page, position % size);
-                if (value) value->write(*context.kernels->rowwise, token, page, position % size);
+                keys.write(token, page, position % size);
+                if (values) values->write(token, page, position % size);
               }
+              keys.finish();
+              if (values) values->finish();
             });
 }
 
