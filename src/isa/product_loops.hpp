@@ -8,9 +8,10 @@ namespace {
 
 void finish_sums(const MatmulFinish &finish) { FOVEA_FINISH.sums(finish); }
 
-template <class Panel, class InPlace>
+template <class Panel, class InPlace, void (*columns)(const MatmulTask &) = nullptr>
 constexpr ProductLoops product_loops = {.block = [](const MatmulTask &task) { multiply_panels<Panel>(task); },
-                                        .few_rows = [](const MatmulTask &task) { multiply_few_rows<InPlace>(task); }};
+                                        .few_rows = [](const MatmulTask &task) { multiply_few_rows<InPlace>(task); },
+                                        .columns = columns};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

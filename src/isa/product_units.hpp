@@ -16,10 +16,11 @@
 
 namespace fovea {
 
-// Products with a right-hand side of one element type: MatmulKernels' block and few_rows.
+// Products with a right-hand side of one element type: MatmulKernels' block, few_rows and, of floats, columns.
 struct ProductLoops {
   void (*block)(const MatmulTask &task);
   void (*few_rows)(const MatmulTask &task);
+  void (*columns)(const MatmulTask &task) = nullptr;
 };
 
 struct FinishKernels {

@@ -28,6 +28,7 @@ constexpr MatmulKernels matmul_kernels = {
     .block = [](const MatmulTask &task) { loops_of(task.b_dtype).block(task); },
     .few_rows = [](const MatmulTask &task) { loops_of(task.b_dtype).few_rows(task); },
     .most_few_rows = most_few_rows,
+    .columns = [](const MatmulTask &task) { FOVEA_KERNELS(float_products).columns(task); },
     .reads_in_place = FloatRows::reads_in_place,
     .rows_words = rows_words,
     .copy_rows = copy_float_rows};

@@ -11,6 +11,7 @@ struct Product {
   int64_t rows, columns, depth;
   int64_t chain = INT64_MAX;
   bool a_transposed = false, b_transposed = false;
+  bool as_columns = false;  // by the kernel of a's columns
   bool bias = false, residual = false, in_place = false;
   fovea::Activation activation = fovea::Activation::none;
 };
@@ -39,7 +40,8 @@ std::vector<float> transposed(const std::vector<float> &from, int64_t rows, int6
   return to;
 }
 
-void check_product(const fovea::MatmulKernels &kernels, const Product &p, Random &random) {
+// Returns the result.
+std::vector<float> check_product(const fovea::MatmulKernels &kernels, const Product &p, Random &random) {
   CAPTURE(p.rows);
   CAPTURE(p.columns);
   CAPTURE(p.depth);
@@ -59,21 +61,25 @@ void check_product(const fovea::MatmulKernels &kernels, const Product &p, Random
   const Floats b(p.b_transposed ? transposed(inputs.weight, p.depth, p.columns) : inputs.weight);
   const Floats bias(inputs.bias), residual(inputs.residual), packed = pack(kernels, p, b);
   const Floats out = p.in_place ? Floats(inputs.residual) : Floats(p.rows * p.columns);
-  kernels.block({.a = a.data(),
-                 .a_row_stride = p.a_transposed ? 1 : p.depth,
-                 .a_column_stride = p.a_transposed ? p.rows : 1,
-                 .b = packed.data(),
-                 .b_panel_stride = kernels.panel_floats(p.depth, fovea::Dtype::f32),
-                 .out = out.data(),
-                 .out_row_stride = p.columns,
-                 .rows = p.rows,
-                 .columns = p.columns,
-                 .depth = p.depth,
-                 .chain = p.chain,
-                 .bias = bias.or_null(p.bias),
-                 .activation = p.activation,
-                 .residual = p.in_place ? out.data() : residual.or_null(p.residual),
-                 .residual_row_stride = p.columns});
+  const auto multiply = p.as_columns ? kernels.columns : kernels.block;
+  const Floats block_sums(p.depth > fovea::columns_alone ? p.rows * p.columns : 0);
+  multiply({.a = a.data(),
+            .a_row_stride = p.a_transposed ? 1 : p.depth,
+            .a_column_stride = p.a_transposed ? p.rows : 1,
+            .b = packed.data(),
+            .b_panel_stride = kernels.panel_floats(p.depth, fovea::Dtype::f32),
+            .out = out.data(),
+            .out_row_stride = p.columns,
+            .rows = p.rows,
+            .columns = p.columns,
+            .depth = p.depth,
+            .chain = p.chain,
+            .block_sums = block_sums.data(),
+            .block_sums_stride = p.columns,
+            .bias = bias.or_null(p.bias),
+            .activation = p.activation,
+            .residual = p.in_place ? out.data() : residual.or_null(p.residual),
+            .residual_row_stride = p.columns});
   const reference::Linear<double> truth = reference::linear<double>(inputs);
   std::vector<double> bounds;  // as in support/linear_layer.hpp
   for (size_t n = 0; n < truth.out.size(); ++n) {
@@ -81,6 +87,7 @@ void check_product(const fovea::MatmulKernels &kernels, const Product &p, Random
     bounds.push_back(kEpsilon * (terms + 12 * std::abs(truth.activated[n]) + 2 * std::abs(truth.out[n])));
   }
   CHECK_WITHIN(out.values(), truth.out, bounds);
+  return out.values();
 }
 
 }  // namespace
@@ -110,6 +117,38 @@ TEST_SUITE("kernels matmul") {
         check_product(*table.matmul, {.rows = 7, .columns = columns, .depth = 50, .chain = 48}, random);
       }
     });
+  }
+
+  TEST_CASE("columns on the left: every tail of rows, columns and depth, the bits of rows") {
+    int64_t tables = 0;
+    for_each_table([&](const fovea::Kernels &table) {
+      const fovea::MatmulKernels &kernels = *table.matmul;
+      if (kernels.columns == nullptr) return;
+      ++tables;
+      Random random(base_seed());
+      Product p = {.rows = 1, .columns = kernels.panel_columns + 1, .depth = 7};
+      p.a_transposed = p.as_columns = true;
+      const auto check = [&] {
+        const uint64_t seed = random.integer(0, 1 << 30);
+        Random one(seed), other(seed);
+        const std::vector<float> sums = check_product(kernels, p, one);
+        Product turned = p;
+        turned.as_columns = turned.a_transposed = false;
+        CHECK(same_bits(sums, check_product(kernels, turned, other)));
+      };
+      for (p.rows = 1; p.rows <= 2 * fovea::column_piece + 1; ++p.rows) check();
+      p.rows = 53;
+      for (p.columns = 1; p.columns <= 2 * kernels.panel_columns + 1; ++p.columns) check();
+      p.columns = kernels.panel_columns - 1;
+      for (const int64_t depth : {0, 1, 2, 3, 191, 192, 193, 383, 384, 385, 768, 769, 1000, 1536, 1537}) {
+        for (const int64_t chain : {fovea::long_chain, INT64_MAX}) {
+          p.depth = depth;
+          p.chain = chain;
+          check();
+        }
+      }
+    });
+    CHECK(tables > 0);
   }
 
   TEST_CASE("everything at random") {

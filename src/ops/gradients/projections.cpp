@@ -14,8 +14,6 @@ namespace {
 
 constexpr int64_t rows_per_copy = 64;
 constexpr int64_t units_per_sum = 16;  // a cache line
-// Where a chain ends its sums are stored and loaded again: every 48 elements that takes a tenth of a product's time.
-constexpr int64_t gradient_chain = 192;
 
 HeadStrides packed_rows(int64_t heads, int64_t length, int64_t dim) {
   return {heads * length * dim, length * dim, dim};
@@ -38,7 +36,7 @@ void plan_row_product(const Kernels &kernels, const ProductMatrix &weight, int64
                        .matrix = matrix,
                        .types = {.x = Dtype::f32, .out = side->wanted.dtype},
                        .cut = Cut::rows,
-                       .chain = gradient_chain};
+                       .chain = long_chain};
   const HeadStrides from = side->compared.strides, to = side->wanted.strides;
   set_rows(
       {{batch, from.batch, to.batch}, {side->heads, from.head, to.head}, {side->length, from.position, to.position}},
@@ -56,7 +54,8 @@ void plan_weight_product(const Kernels &kernels, bool bilinear, int64_t batch, M
                           .matrix = matrix,
                           .types = {.x = Dtype::f32, .out = Dtype::f32}};
   side->weight_product.x_column_stride = left;
-  side->weight_product.chain = gradient_chain;
+  side->weight_product.chain = long_chain;
+  side->weight_product.plain = true;
   set_rows({{left, 1, right}}, &side->weight_product);
   side->row_copy = layout->add<float>({rows, side->dim});
   side->weight_panels = add_panels(*side->weight_product.kernels, matrix, layout);

@@ -140,6 +140,8 @@ ProductTasks::ProductTasks(const Product &product, const ProductData &data, int 
       panel_floats_(product.panel_floats()) {
   if (product.matrix.in_place) {
     cut_few_rows(workers);
+  } else if (product.takes_columns()) {
+    cut_column_pieces(workers);
   } else {
     product.cut == Cut::columns ? cut_columns(workers) : cut_rows(workers);
   }
@@ -155,6 +157,17 @@ void ProductTasks::cut_few_rows(int workers) {
   const int64_t enough = workers == 1 ? 1 : ceil_div(int64_t{2} * workers, std::max<int64_t>(row_tasks_, 1));
   const int64_t least_panels = least_columns / product_.kernels->panel_columns;
   panels_per_task_ = even_part(panels_, std::max(ceil_div(panels_, enough), least_panels), 1);
+  chunks_ = ceil_div(panels_, panels_per_task_);
+}
+
+// A piece of x is copied for all panels of a task, whose sums should stay in the second-level cache.
+void ProductTasks::cut_column_pieces(int workers) {
+  constexpr int64_t most_columns = 1024;
+  rows_per_task_ = std::min(column_piece, inner_);
+  blocks_ = row_tasks_ = ceil_div(inner_, rows_per_task_);
+  const int64_t enough = workers == 1 ? 1 : ceil_div(int64_t{4} * workers, row_tasks_);
+  panels_per_task_ =
+      even_part(panels_, std::min(ceil_div(panels_, enough), most_columns / product_.kernels->panel_columns), 1);
   chunks_ = ceil_div(panels_, panels_per_task_);
 }
 
@@ -250,7 +263,11 @@ void ProductTasks::multiply(int64_t task) const {
     product_.kernels->few_rows(block);
   } else {
     block.b = data_.panels + part.panel;
-    product_.kernels->block(block);
+    if (product_.keeps_column_sums()) {
+      block.block_sums_stride = product_.matrix.columns;
+      block.block_sums = static_cast<float *>(data_.copies) + part.x * block.block_sums_stride + part.first_column;
+    }
+    product_.takes_columns() ? product_.kernels->columns(block) : product_.kernels->block(block);
   }
   if (chunks_ == 1 && data_.finish.kernels != nullptr) finish_rows(part);
 }

@@ -80,11 +80,20 @@ struct Product {
   int64_t x_depth = 0;        // elements of a row, if they are more than the matrix is deep: zeros
   int64_t chain = INT64_MAX;  // as MatmulTask's
   int64_t head_rows = 0;      // of so many rows of a head only those that some query attends are wanted; 0: all are
+  bool plain = false;         // nothing is done to sums
   float scale = 1, residual_scale = 1;
   bool residual_is_column = false;  // of one column, which all columns get
 
   int64_t panels() const { return ceil_div(matrix.columns, kernels->panel_columns); }
   int64_t panel_floats() const { return kernels->panel_floats(matrix.depth, matrix.panel_dtype()); }
+
+  // Whether x's rows lie side by side as columns and are multiplied so.
+  bool takes_columns() const {
+    return plain && kernels->columns != nullptr && axes == 1 && axis[0].x_stride == 1 && chain != short_chain &&
+           types.x == Dtype::f32 && matrix.panel_dtype() == Dtype::f32 && types.out == Dtype::f32 && !matrix.in_place;
+  }
+  // Whether sums then wait in memory beside out.
+  bool keeps_column_sums() const { return takes_columns() && matrix.depth > columns_alone; }
 };
 
 // Sets the rows: axes of size 1 go, neighbours that are evenly spaced on all sides become one, but for positions where
@@ -157,6 +166,7 @@ class ProductTasks {
 
   void cut_columns(int workers);
   void cut_few_rows(int workers);
+  void cut_column_pieces(int workers);
   void cut_rows(int workers);
   Piece piece(int64_t index) const;
   int64_t wanted_rows(const Piece &piece) const;

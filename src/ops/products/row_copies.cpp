@@ -17,6 +17,7 @@ int64_t product_or_most(int64_t a, int64_t b) {
 // Copies do not lie a power of two apart: lines that several rows have in the same place would put each other out of a
 // cache.
 int64_t row_words(const Product &product) {
+  if (product.takes_columns()) return product.matrix.columns;
   const int64_t words = product.kernels->copy_words(product.matrix.depth);
   return words % 512 == 0 ? words + 16 : words;
 }
@@ -27,6 +28,7 @@ int64_t different_rows(const RowAxis &axis) { return axis.x_stride == 0 ? 1 : ax
 bool copies_rows(const Product &product) {
   const MatmulKernels &kernels = *product.kernels;
   if (kernels.reads_in_place == nullptr || product.rows == 0 || product.matrix.depth == 0) return false;
+  if (product.takes_columns()) return false;
   const RowAxis &rows = product.axis[product.axes - 1];
   MatmulTask task = {};
   task.a_dtype = product.types.x;
@@ -44,6 +46,8 @@ bool turns_columns(const Product &product) {
          product.axis[product.axes - 1].x_stride == 1;
 }
 
+bool takes_room(const Product &product) { return copies_rows(product) || product.keeps_column_sums(); }
+
 // Words of the copied rows along all axes but the first.
 int64_t inner_words(const Product &product) {
   int64_t words = row_words(product);
@@ -55,7 +59,7 @@ int64_t inner_words(const Product &product) {
 // bounded already.
 int64_t sliced_size(const Product &product) {
   const RowAxis &first = product.axis[0];
-  if (!copies_rows(product) || product.matrix.count > 1 || first.x_stride == 0) return first.size;
+  if (!takes_room(product) || product.matrix.count > 1 || first.x_stride == 0) return first.size;
   const int64_t most = std::max<int64_t>(slice_words / inner_words(product), 1);
   const int64_t block = product.axes == 1 ? product.kernels->block_rows : 1;
   return std::min(first.size, most < block ? most : most / block * block);
@@ -64,7 +68,7 @@ int64_t sliced_size(const Product &product) {
 }  // namespace
 
 int64_t row_copy_words(const Product &product) {
-  if (!copies_rows(product)) return 0;
+  if (!takes_room(product)) return 0;
   const bool one = product.axis[0].x_stride == 0;
   return product_or_most(inner_words(product), one ? 1 : sliced_size(product));
 }

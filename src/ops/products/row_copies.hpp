@@ -7,7 +7,7 @@
 
 namespace fovea {
 
-// What run_product wants room for, in 32-bit words; 0: no copies. The product's kernels and rows are set. Sizes may be
+// What run_product wants room for, in 32-bit words, be it for the sums of rows that are columns; 0: no copies. The product's kernels and rows are set. Sizes may be
 // any: too large ones do not fit a layout.
 int64_t row_copy_words(const Product &product);
 
