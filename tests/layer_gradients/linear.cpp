@@ -185,39 +185,6 @@ TEST_SUITE("layer gradients") {
     }
   }
 
-  // Rows that lie evenly are multiplied where they lie, others are copied before.
-  TEST_CASE("linear gradients: the same bits whatever strides rows and gradients have") {
-    constexpr int64_t rows = 1000, depth = 70, columns = 60;
-    Random random(base_seed());
-    const auto normals = [&](int64_t count) {
-      std::vector<float> numbers(static_cast<size_t>(count));
-      for (float &number : numbers) number = random.normal();
-      return numbers;
-    };
-    const std::vector<float> x = normals(rows * depth), weight = normals(columns * depth),
-                             grad = normals(rows * columns);
-    const auto run = [&](const fovea_context *context, int64_t step) {
-      const auto spread = [&](const std::vector<float> &from) {
-        std::vector<float> to(from.size() * static_cast<size_t>(step), 7.0f);
-        for (size_t i = 0; i < from.size(); ++i) to[i * static_cast<size_t>(step)] = from[i];
-        return to;
-      };
-      std::vector<float> its_x = spread(x), its_grad = spread(grad), its_weight = weight;
-      std::vector<float> grad_x(x.size()), grad_weight(weight.size());
-      const auto view = [](std::vector<float> &data, int64_t count, int64_t width, int64_t apart) {
-        return fovea_tensor{data.data(), FOVEA_F32, 2, {count, width}, {width * apart, apart}};
-      };
-      const fovea_tensor views[] = {view(its_x, rows, depth, step), view(its_weight, columns, depth, 1),
-                                    view(its_grad, rows, columns, step), view(grad_x, rows, depth, 1),
-                                    view(grad_weight, columns, depth, 1)};
-      const fovea_linear_gradients gradients = {sizeof gradients, &views[2], &views[3], &views[4], nullptr, nullptr};
-      REQUIRE_OK(fovea_linear_backward(context, &views[0], &views[1], FOVEA_WEIGHT_OUT_IN, nullptr, &gradients));
-      grad_weight.insert(grad_weight.end(), grad_x.begin(), grad_x.end());
-      return grad_weight;
-    };
-    for_each_isa([&](const fovea_context *context) { CHECK(run(context, 1) == run(context, 3)); });
-  }
-
   TEST_CASE("merge gradients: random parts, some without keys, whose outs are not read") {
     for (int64_t n = 0; n < case_count(150); ++n) {
       const uint64_t seed = base_seed() + static_cast<uint64_t>(n);

@@ -69,6 +69,12 @@ void check_matmul(const Tensor<float> &a, const Tensor<float> &b, const Tensor<f
     REQUIRE_OK(fovea_matmul(context, &a_view, &b_view, &out_view));
     for (int64_t e = 0; e < batch; ++e) check_entry(entry(out, e), entry(a, e), entry(b, e), m, n, k);
     CHECK(out.gaps_untouched());
+    Tensor<float> rows(a.shape());  // side by side
+    rows.assign(a.dense());
+    const Tensor<float> of_rows(out_shape);
+    const fovea_tensor rows_view = rows.view(), of_rows_view = of_rows.view();
+    REQUIRE_OK(fovea_matmul(context, &rows_view, &b_view, &of_rows_view));
+    CHECK(same_bits(out, of_rows));
     if (rank_b != 2) return;
     const Packed packed = pack(context, b);
     const Tensor<float> again(out_shape);

@@ -16,26 +16,26 @@ namespace {
 constexpr int64_t columns_depth = long_chain;
 static_assert(depth_block % columns_depth == 0 && depth_block == columns_alone);
 
-// In strips of so many, whose elements of one k lie side by side: a register block of any shape reads one strip.
-constexpr int64_t strip_columns = has_32_registers ? 24 : 12;
+// In strips of as many as a register block takes, whose elements of one k lie side by side.
+constexpr int64_t strip_columns = block_rows<block_vectors>;
 
-// What a piece has of a.
+// What a piece has of a. The last strip is filled up with zeros.
 struct CopiedColumns {
-  alignas(64) float at[columns_depth * column_piece + lanes];
+  alignas(64) float at[columns_depth * (column_piece + strip_columns) + lanes];
 
-  FOVEA_INLINE static int64_t offset(int64_t row) {
-    return row / strip_columns * strip_columns * columns_depth + row % strip_columns;
-  }
+  FOVEA_INLINE const float *strip(int64_t row) const { return at + row * columns_depth; }
 
   FOVEA_INLINE void copy(const MatmulTask &task, int64_t row, int64_t rows, int64_t k, int64_t depth) {
     for (int64_t first = 0; first < rows; first += strip_columns) {
       const float *from = static_cast<const float *>(task.a) + k * task.a_column_stride + row + first;
       const int64_t width = min_of(strip_columns, rows - first);
-      float *to = at + offset(first);
+      float *to = at + first * columns_depth;
       for (int64_t i = 0; i < depth; ++i, from += task.a_column_stride, to += strip_columns) {
-        int64_t r = 0;
-        for (; r + lanes <= width; r += lanes) store(to + r, load(from + r));
-        if (r < width) store(to + r, load_partial(from + r, width - r));  // the next k, or strip, is written after this
+        // What is written behind the strip the next k, or strip, writes over.
+        for (int64_t r = 0; r < strip_columns; r += lanes) {
+          const int64_t left = width - r;
+          store(to + r, left >= lanes ? load(from + r) : left > 0 ? load_partial(from + r, left) : zero());
+        }
       }
     }
   }
@@ -56,36 +56,52 @@ struct ColumnStep {
   bool first;                 // which is the first of all
 };
 
-template <int rows, int vectors>
-FOVEA_INLINE void multiply_columns_of(const ColumnStep &step, const float *a, const float *b, const ColumnSums &sums,
-                                      int64_t columns) {
-  Block<rows, vectors> block;
-  const int64_t width = columns - (vectors - 1) * lanes;
-  const SumRows to = {.before = nullptr,
-                      .before_stride = 0,
-                      .after = step.ends ? sums.out : sums.block,
-                      .after_stride = step.ends ? sums.out_stride : sums.block_stride,
-                      .dtype = Dtype::f32,
-                      .bias = nullptr,
-                      .columns = columns};
+// A whole register block.
+FOVEA_NOINLINE inline void multiply_strip(const ColumnStep &step, const float *a, const float *b,
+                                          const ColumnSums &sums) {
+  Block<strip_columns, block_vectors> block;
   const auto add = [&](const float *from, int64_t stride) FOVEA_INLINE_BODY {
-    unroll<rows * vectors>([&](auto i) FOVEA_INLINE_BODY {
-      const float *before = from + i / vectors * stride + i % vectors * lanes;
-      block.at[i] = (i % vectors < vectors - 1 ? load(before) : load_partial(before, width)) + block.at[i];
+    unroll<strip_columns * block_vectors>([&](auto i) FOVEA_INLINE_BODY {
+      block.at[i] = load(from + i / block_vectors * stride + i % block_vectors * lanes) + block.at[i];
     });
   };
-  prefetch_rows<rows, vectors>(to);
+  float *to = step.ends ? sums.out : sums.block;
+  const int64_t stride = step.ends ? sums.out_stride : sums.block_stride;
+  unroll<strip_columns>([&](auto r) FOVEA_INLINE_BODY {
+    for (int64_t c = 0; c < panel_columns; c += line_floats) __builtin_prefetch(to + r * stride + c, 1, 3);
+  });
   block.clear();
   if (!step.starts && !step.chains) add(sums.block, sums.block_stride);
-  RowPointers<rows, Order::column_major> left(a, strip_columns);
+  RowPointers<strip_columns, Order::column_major> left(a, strip_columns);
   accumulate(block, left, b, panel_columns, step.depth);
   if (!step.starts && step.chains) add(sums.block, sums.block_stride);
   if (step.ends && !step.first) add(sums.out, sums.out_stride);
-  store_rows(block, to);
+  unroll<strip_columns * block_vectors>([&](auto i) FOVEA_INLINE_BODY {
+    store(to + i / block_vectors * stride + i % block_vectors * lanes, block.at[i]);
+  });
+}
+
+// A register block of which only some rows and columns are there: in room of its own.
+FOVEA_NOINLINE inline void multiply_edge(const ColumnStep &step, const float *a, const float *b, const ColumnSums &sums,
+                                         int64_t rows, int64_t columns) {
+  alignas(64) float room[2][strip_columns * panel_columns] = {};
+  const auto bytes = static_cast<size_t>(columns) * sizeof(float);
+  for (int64_t r = 0; r < rows; ++r) {
+    if (!step.starts) memcpy(room[0] + r * panel_columns, sums.block + r * sums.block_stride, bytes);
+    if (step.ends && !step.first) memcpy(room[1] + r * panel_columns, sums.out + r * sums.out_stride, bytes);
+  }
+  multiply_strip(step, a, b, {room[0], panel_columns, room[1], panel_columns});
+  for (int64_t r = 0; r < rows; ++r) {
+    if (step.ends) {
+      memcpy(sums.out + r * sums.out_stride, room[1] + r * panel_columns, bytes);
+    } else {
+      memcpy(sums.block + r * sums.block_stride, room[0] + r * panel_columns, bytes);
+    }
+  }
 }
 
 FOVEA_NOINLINE inline void multiply_columns(const MatmulTask &task) {
-  CopiedColumns columns;
+  CopiedColumns copied;
   for (int64_t row = 0; row < task.rows; row += column_piece) {
     const int64_t rows = min_of(column_piece, task.rows - row);
     for (int64_t k = 0; k == 0 || k < task.depth; k += columns_depth) {
@@ -95,21 +111,23 @@ FOVEA_NOINLINE inline void multiply_columns(const MatmulTask &task) {
                                .starts = k % depth_block == 0,
                                .ends = end == task.depth || end % depth_block == 0,
                                .first = k < depth_block};
-      columns.copy(task, row, rows, k, depth);
+      copied.copy(task, row, rows, k, depth);
       for (int64_t c = 0; c < task.columns; c += panel_columns) {
         const float *b = task.b + c / panel_columns * task.b_panel_stride + FloatPanel::offset(k);
-        const int64_t its_columns = min_of(panel_columns, task.columns - c);
-        with_vectors(ceil_div(its_columns, lanes), [&](auto vectors) FOVEA_INLINE_BODY {
-          constexpr int count = decltype(vectors)::value;
-          for_each_block<count>(rows, [&](auto block, int64_t r) FOVEA_INLINE_BODY {
-            float *out = static_cast<float *>(task.out) + (row + r) * task.out_row_stride + c;
-            float *sums = step.first ? out : task.block_sums + (row + r) * task.block_sums_stride + c;
-            multiply_columns_of<decltype(block)::value, count>(
-                step, columns.at + columns.offset(r), b,
-                {sums, step.first ? task.out_row_stride : task.block_sums_stride, out, task.out_row_stride},
-                its_columns);
-          });
-        });
+        const int64_t columns = min_of(panel_columns, task.columns - c);
+        for (int64_t r = 0; r < rows; r += strip_columns) {
+          float *out = static_cast<float *>(task.out) + (row + r) * task.out_row_stride + c;
+          ColumnSums sums = {out, task.out_row_stride, out, task.out_row_stride};
+          if (!step.first) {
+            sums.block = task.block_sums + (row + r) * task.block_sums_stride + c;
+            sums.block_stride = task.block_sums_stride;
+          }
+          if (rows - r >= strip_columns && columns == panel_columns) {
+            multiply_strip(step, copied.strip(r), b, sums);
+          } else {
+            multiply_edge(step, copied.strip(r), b, sums, min_of(strip_columns, rows - r), columns);
+          }
+        }
       }
     }
   }

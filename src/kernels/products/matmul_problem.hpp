@@ -28,8 +28,9 @@ constexpr int64_t short_chain = 48;
 // Gradients' sums over rows, which are long, have chains of this length.
 constexpr int64_t long_chain = 192;
 
-// Of MatmulKernels::columns: rows of out that are taken together, and the depth up to which sums wait in out alone.
-constexpr int64_t column_piece = 48, columns_alone = 768;
+// Of MatmulKernels::columns: rows of out that are taken together, and so many that it is worth it; and the depth up to
+// which sums wait in out alone.
+constexpr int64_t column_piece = 48, least_columns = 12, columns_alone = 768;
 
 // A block of the product: `rows` rows times `columns` columns, over all of k.
 struct MatmulTask {

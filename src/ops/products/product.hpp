@@ -89,8 +89,9 @@ struct Product {
 
   // Whether x's rows lie side by side as columns and are multiplied so.
   bool takes_columns() const {
-    return plain && kernels->columns != nullptr && axes == 1 && axis[0].x_stride == 1 && chain != short_chain &&
-           types.x == Dtype::f32 && matrix.panel_dtype() == Dtype::f32 && types.out == Dtype::f32 && !matrix.in_place;
+    return plain && kernels->columns != nullptr && axes == 1 && axis[0].x_stride == 1 && rows >= least_columns &&
+           chain != short_chain && types.x == Dtype::f32 && matrix.panel_dtype() == Dtype::f32 &&
+           types.out == Dtype::f32 && !matrix.in_place;
   }
   // Whether sums then wait in memory beside out.
   bool keeps_column_sums() const { return takes_columns() && matrix.depth > columns_alone; }
