@@ -240,14 +240,15 @@ class BackwardCall {
 };
 
 // Additive: 11 instructions for the derivative of a unit, about 5 for the unit itself, and what every row brings through
-// the caches before the projections' products begin.
+// the caches before the projections' products begin, at the rate at which as much memory is copied.
 double least_seconds(const BackwardData &data, const Variant &variant) {
   const BackwardShape &shape = data.shape;
   const auto rate = shape.dtype == FOVEA_BF16 ? bfloat16_rate : multiply_add_rate;
   const double peak = rate(variant.isa, variant.threads, probe_seconds());
   if (shape.kind != FOVEA_SCORE_ADDITIVE) return (shape.flops() + shape.projection_flops()) / peak;
-  const double copied =
-      copy_rate(data.grad_key.data(), data.key.data(), data.key.bytes(), variant.threads, probe_seconds());
+  const Buffer from = zeros(static_cast<int64_t>(shape.row_bytes() / 8)),
+               to = zeros(static_cast<int64_t>(shape.row_bytes() / 8));
+  const double copied = copy_rate(to.data(), from.data(), from.bytes(), variant.threads, probe_seconds());
   const double units = shape.pairs() * static_cast<double>(shape.units) / lanes_of(variant.isa) * 16;
   return units / (variant.threads * instruction_rate(variant.isa, probe_seconds())) +
          (4 * shape.pairs() * static_cast<double>(shape.dim) + shape.projection_flops()) / peak +
