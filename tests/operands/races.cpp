@@ -132,7 +132,7 @@ void change_after_each_read(OperandCall &call, Slot &slot, ChangingMemory &memor
 
 }  // namespace
 
-TEST_SUITE("operands") {
+TEST_SUITE("races") {
   TEST_CASE("integers that another thread changes during a call lead nowhere outside the tensors") {
     const int tried = for_each_of_integers([](OperandCall &call, const Slot &slot) { run_while_flipping(call, slot); });
     CHECK(tried > 20);
