@@ -246,8 +246,8 @@ double least_seconds(const BackwardData &data, const Variant &variant) {
   const auto rate = shape.dtype == FOVEA_BF16 ? bfloat16_rate : multiply_add_rate;
   const double peak = rate(variant.isa, variant.threads, probe_seconds());
   if (shape.kind != FOVEA_SCORE_ADDITIVE) return (shape.flops() + shape.projection_flops()) / peak;
-  const Buffer from = zeros(static_cast<int64_t>(shape.row_bytes() / 8)),
-               to = zeros(static_cast<int64_t>(shape.row_bytes() / 8));
+  const auto half = static_cast<int64_t>(shape.row_bytes() / 2 / sizeof(float));
+  const Buffer from = zeros(half), to = zeros(half);
   const double copied = copy_rate(to.data(), from.data(), from.bytes(), variant.threads, probe_seconds());
   const double units = shape.pairs() * static_cast<double>(shape.units) / lanes_of(variant.isa) * 16;
   return units / (variant.threads * instruction_rate(variant.isa, probe_seconds())) +

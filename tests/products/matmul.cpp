@@ -106,12 +106,14 @@ TEST_SUITE("matmul") {
     });
   }
 
-  // Rows are turned around some of the depth at a time, and copies of 512 and 1024 lie further apart than they are long.
+  // One matrix's are multiplied as they lie; a batch's are turned around before, some of the depth at a time, and copies of
+  // 512 and 1024 lie further apart than they are long.
   TEST_CASE("many rows that lie as columns, and columns of several tasks of packing") {
     Random random(base_seed());
     for (const int64_t depth : {111, 112, 113, 511, 512, 513, 1024, 1031}) {
       for (const int64_t rows : {290, 293}) {
         check_matmul(normal(random, {rows, depth}, {1, rows + 2}), normal(random, {depth, 37}));
+        check_matmul(normal(random, {2, rows, depth}, {depth * (rows + 2), 1, rows + 2}), normal(random, {depth, 37}));
       }
     }
     check_matmul(normal(random, {2, 90, 600}, {90 * 600, 1, 90}), normal(random, {2, 600, 130}));

@@ -18,10 +18,11 @@ static_assert(depth_block % columns_depth == 0 && depth_block == columns_alone);
 
 // In strips of as many as a register block takes, whose elements of one k lie side by side.
 constexpr int64_t strip_columns = block_rows<block_vectors>;
+static_assert(column_piece % strip_columns == 0);
 
 // What a piece has of a. The last strip is filled up with zeros.
 struct CopiedColumns {
-  alignas(64) float at[columns_depth * (column_piece + strip_columns) + lanes];
+  alignas(64) float at[columns_depth * column_piece + lanes];
 
   FOVEA_INLINE const float *strip(int64_t row) const { return at + row * columns_depth; }
 
@@ -56,29 +57,38 @@ struct ColumnStep {
   bool first;                 // which is the first of all
 };
 
+// Where the i-th register of a register block lies in rows so far apart.
+template <int i, class Float32>
+FOVEA_INLINE Float32 *place(Float32 *rows, int64_t stride) {
+  return rows + i / block_vectors * stride + i % block_vectors * lanes;
+}
+
 // A whole register block.
 FOVEA_NOINLINE inline void multiply_strip(const ColumnStep &step, const float *a, const float *b,
                                           const ColumnSums &sums) {
   Block<strip_columns, block_vectors> block;
   const auto add = [&](const float *from, int64_t stride) FOVEA_INLINE_BODY {
-    unroll<strip_columns * block_vectors>([&](auto i) FOVEA_INLINE_BODY {
-      block.at[i] = load(from + i / block_vectors * stride + i % block_vectors * lanes) + block.at[i];
-    });
+    unroll<strip_columns * block_vectors>(
+        [&](auto i) FOVEA_INLINE_BODY { block.at[i] = load(place<decltype(i)::value>(from, stride)) + block.at[i]; });
   };
   float *to = step.ends ? sums.out : sums.block;
   const int64_t stride = step.ends ? sums.out_stride : sums.block_stride;
   unroll<strip_columns>([&](auto r) FOVEA_INLINE_BODY {
     for (int64_t c = 0; c < panel_columns; c += line_floats) __builtin_prefetch(to + r * stride + c, 1, 3);
   });
-  block.clear();
-  if (!step.starts && !step.chains) add(sums.block, sums.block_stride);
+  if (step.starts || step.chains) {
+    block.clear();
+  } else {
+    unroll<strip_columns * block_vectors>([&](auto i) FOVEA_INLINE_BODY {
+      block.at[i] = load(place<decltype(i)::value>(sums.block, sums.block_stride));
+    });
+  }
   RowPointers<strip_columns, Order::column_major> left(a, strip_columns);
   accumulate(block, left, b, panel_columns, step.depth);
   if (!step.starts && step.chains) add(sums.block, sums.block_stride);
   if (step.ends && !step.first) add(sums.out, sums.out_stride);
-  unroll<strip_columns * block_vectors>([&](auto i) FOVEA_INLINE_BODY {
-    store(to + i / block_vectors * stride + i % block_vectors * lanes, block.at[i]);
-  });
+  unroll<strip_columns * block_vectors>(
+      [&](auto i) FOVEA_INLINE_BODY { store(place<decltype(i)::value>(to, stride), block.at[i]); });
 }
 
 // A register block of which only some rows and columns are there: in room of its own.

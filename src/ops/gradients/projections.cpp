@@ -55,8 +55,8 @@ void plan_weight_product(const Kernels &kernels, bool bilinear, int64_t batch, M
                           .types = {.x = Dtype::f32, .out = Dtype::f32}};
   side->weight_product.x_column_stride = left;
   side->weight_product.chain = long_chain;
-  side->weight_product.plain = true;
   set_rows({{left, 1, right}}, &side->weight_product);
+  take_columns(&side->weight_product);
   side->row_copy = layout->add<float>({rows, side->dim});
   side->weight_panels = add_panels(*side->weight_product.kernels, matrix, layout);
   side->weight_copies = layout->add<float>(row_copy_words(side->weight_product));

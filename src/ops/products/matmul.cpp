@@ -97,10 +97,10 @@ Status multiply(const Context &context, const fovea_tensor &a, const fovea_tenso
   right.count = batch == 1 || right.next == 0 ? 1 : batch;
   const auto describe = [&](const ProductMatrix &matrix, const fovea_tensor &x, const fovea_tensor &to) {
     Product product = tensor_product(*context.kernels, matrix, {.x = x, .out = to, .residual = ending.added}, medium);
-    product.plain = ending.added == nullptr && ending.scale == 1.0f;
     product.scale = ending.scale;
     product.residual_scale = ending.added_scale;
     product.residual_is_column = ending.added_is_column;
+    if (batch == 1 && ending.added == nullptr && ending.scale == 1.0f) take_columns(&product);
     return product;
   };
   right.in_place = reads_in_place(describe(right, a, out));
@@ -225,7 +225,7 @@ Status matmul_packed(const Context *given, const TensorArgument &a, const fovea_
   FOVEA_CHECK(check_packed_product(*context, matmul_names, a, b, out));
   if (element_count(*out) == 0) return FOVEA_OK;
   Product product = packed_product(*b, {.x = *a, .out = *out}, b->medium);
-  product.plain = true;
+  take_columns(&product);
   MemoryLayout layout;
   const auto copies = layout.add<float>(row_copy_words(product));
   if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "a's shape is too large to copy");

@@ -117,6 +117,14 @@ void set_rows(std::initializer_list<RowAxis> axes, Product *product) {
   }
 }
 
+void take_columns(Product *product) {
+  const Product &p = *product;
+  const bool floats = p.types.x == Dtype::f32 && p.matrix.panel_dtype() == Dtype::f32 && p.types.out == Dtype::f32;
+  const bool chains_fit = p.chain == long_chain || p.chain >= columns_alone;
+  product->takes_columns = p.kernels->columns != nullptr && floats && chains_fit && !p.matrix.in_place && p.axes == 1 &&
+                           p.axis[0].x_stride == 1 && p.rows >= least_columns;
+}
+
 double product_cycles(const Product &product) {
   return static_cast<double>(product.rows) * static_cast<double>(product.matrix.depth) *
          static_cast<double>(product.matrix.columns) / 16.0;
@@ -140,7 +148,7 @@ ProductTasks::ProductTasks(const Product &product, const ProductData &data, int 
       panel_floats_(product.panel_floats()) {
   if (product.matrix.in_place) {
     cut_few_rows(workers);
-  } else if (product.takes_columns()) {
+  } else if (product.takes_columns) {
     cut_column_pieces(workers);
   } else {
     product.cut == Cut::columns ? cut_columns(workers) : cut_rows(workers);
@@ -267,7 +275,7 @@ void ProductTasks::multiply(int64_t task) const {
       block.block_sums_stride = product_.matrix.columns;
       block.block_sums = static_cast<float *>(data_.copies) + part.x * block.block_sums_stride + part.first_column;
     }
-    product_.takes_columns() ? product_.kernels->columns(block) : product_.kernels->block(block);
+    product_.takes_columns ? product_.kernels->columns(block) : product_.kernels->block(block);
   }
   if (chunks_ == 1 && data_.finish.kernels != nullptr) finish_rows(part);
 }

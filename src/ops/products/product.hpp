@@ -77,29 +77,27 @@ struct Product {
   RowAxis axis[3] = {};
   int64_t rows = 0;  // over all axes
   int64_t x_column_stride = 1;
-  int64_t x_depth = 0;        // elements of a row, if they are more than the matrix is deep: zeros
-  int64_t chain = INT64_MAX;  // as MatmulTask's
-  int64_t head_rows = 0;      // of so many rows of a head only those that some query attends are wanted; 0: all are
-  bool plain = false;         // nothing is done to sums
+  int64_t x_depth = 0;         // elements of a row, if they are more than the matrix is deep: zeros
+  int64_t chain = INT64_MAX;   // as MatmulTask's
+  int64_t head_rows = 0;       // of so many rows of a head only those that some query attends are wanted; 0: all are
+  bool takes_columns = false;  // see take_columns
   float scale = 1, residual_scale = 1;
   bool residual_is_column = false;  // of one column, which all columns get
 
   int64_t panels() const { return ceil_div(matrix.columns, kernels->panel_columns); }
   int64_t panel_floats() const { return kernels->panel_floats(matrix.depth, matrix.panel_dtype()); }
 
-  // Whether x's rows lie side by side as columns and are multiplied so.
-  bool takes_columns() const {
-    return plain && kernels->columns != nullptr && axes == 1 && axis[0].x_stride == 1 && rows >= least_columns &&
-           chain != short_chain && types.x == Dtype::f32 && matrix.panel_dtype() == Dtype::f32 &&
-           types.out == Dtype::f32 && !matrix.in_place;
-  }
   // Whether sums then wait in memory beside out.
-  bool keeps_column_sums() const { return takes_columns() && matrix.depth > columns_alone; }
+  bool keeps_column_sums() const { return takes_columns && matrix.depth > columns_alone; }
 };
 
 // Sets the rows: axes of size 1 go, neighbours that are evenly spaced on all sides become one, but for positions where
 // not all of a head's are wanted. kernels and matrix are there already, and all sizes together fit.
 void set_rows(std::initializer_list<RowAxis> axes, Product *product);
+
+// Has x's rows multiplied as the columns that they lie as, if they do and there is a kernel for it. Nothing is done to the
+// product's sums; all else is set. Once for the whole product: slices of its rows, however few, go the same way.
+void take_columns(Product *product);
 
 // A rough count of the cycles that its multiply-adds take one thread.
 double product_cycles(const Product &product);

@@ -17,7 +17,7 @@ int64_t product_or_most(int64_t a, int64_t b) {
 // Copies do not lie a power of two apart: lines that several rows have in the same place would put each other out of a
 // cache.
 int64_t row_words(const Product &product) {
-  if (product.takes_columns()) return product.matrix.columns;
+  if (product.takes_columns) return product.matrix.columns;
   const int64_t words = product.kernels->copy_words(product.matrix.depth);
   return words % 512 == 0 ? words + 16 : words;
 }
@@ -28,7 +28,7 @@ int64_t different_rows(const RowAxis &axis) { return axis.x_stride == 0 ? 1 : ax
 bool copies_rows(const Product &product) {
   const MatmulKernels &kernels = *product.kernels;
   if (kernels.reads_in_place == nullptr || product.rows == 0 || product.matrix.depth == 0) return false;
-  if (product.takes_columns()) return false;
+  if (product.takes_columns) return false;
   const RowAxis &rows = product.axis[product.axes - 1];
   MatmulTask task = {};
   task.a_dtype = product.types.x;

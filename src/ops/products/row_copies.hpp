@@ -7,8 +7,8 @@
 
 namespace fovea {
 
-// What run_product wants room for, in 32-bit words, be it for the sums of rows that are columns; 0: no copies. The product's kernels and rows are set. Sizes may be
-// any: too large ones do not fit a layout.
+// What run_product wants room for, in 32-bit words: copies, or the sums of products that take columns; 0: neither. The
+// product's kernels and rows are set. Sizes may be any: too large ones do not fit a layout.
 int64_t row_copy_words(const Product &product);
 
 // A product's rows in slices, so that the room for copies does not grow with their number: for the first of each
