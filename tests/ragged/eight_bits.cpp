@@ -220,7 +220,7 @@ void check_steps(const Kept &kept) {
       for (int64_t &number : numbers) number = open_sequence(serving.pool);
       Model model(3, kept.value_dim);
       std::vector<float> everything;
-      for (const std::vector<int64_t> &counts : {std::vector<int64_t>{40, 3, 700}, {1, 1, 1}, {1, 0, 2}, {1, 60, 1}}) {
+      for (const std::vector<int64_t> &counts : {std::vector<int64_t>{40, 3, 530}, {1, 1, 1}, {1, 0, 2}, {1, 60, 1}}) {
         const int64_t tokens = counts[0] + counts[1] + counts[2];
         serving.step(numbers, counts);
         const NewRows key = serving.new_keys(tokens, random), value = serving.new_values(tokens, random);
