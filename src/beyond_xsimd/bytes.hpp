@@ -4,6 +4,7 @@
 //   load_bytes(from), load_first_bytes(from, count)    a register's worth, or the first of one and then zeros
 //   store_first_bytes(to, floats, count)               floats within [-127, 127], rounded to nearest, ties to even
 //   store_four_as_bytes(to, floats)                    so four registers
+//   store_even_odd_as_bytes(to, floats)                so two pairs of registers, of even elements and of odd ones (AVX2)
 //   load_fours(from, low, high)                        a register's worth of bytes: their low four bits, and their high ones
 //   store_fours(to, low, high)                         floats within [0, 15], rounded to nearest, ties to even
 #pragma once
@@ -64,6 +65,14 @@ FOVEA_BYTES void store_four_as_bytes(int8_t *to, const Floats *floats) {
   const __m256i last = _mm256_packs_epi32(_mm256_cvtps_epi32(floats[2]), _mm256_cvtps_epi32(floats[3]));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);  // packing stays within halves of registers
   const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(first, last), order);
+  _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), bytes);
+}
+FOVEA_BYTES __m256i words_in_order(Floats even, Floats odd) {
+  return _mm256_blend_epi16(_mm256_cvtps_epi32(even), _mm256_slli_epi32(_mm256_cvtps_epi32(odd), 16), 0xaa);
+}
+FOVEA_BYTES void store_even_odd_as_bytes(int8_t *to, const Floats *floats) {
+  const __m256i first = words_in_order(floats[0], floats[1]), last = words_in_order(floats[2], floats[3]);
+  const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(first, last), 0xd8);
   _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), bytes);
 }
 FOVEA_BYTES void load_fours(const uint8_t *from, Floats *low, Floats *high) {

@@ -7,6 +7,7 @@
 //   load_first_two_halves(from, count, rest), store_first_two_halves   nothing past count is touched; loaded are `rest`
 //   stream_two_halves(to, halves)         past the caches; `to` is a multiple of the register's size
 //   widen_two_float16, narrow_two_float16 the same of binary16, in order
+//   larger_magnitudes(most, halves)       the larger ones without their signs, NaN above all (AVX2)
 //
 // Ties: what is made of logarithms and roots is halfway between two of these numbers only by its own rounding.
 #pragma once
@@ -74,6 +75,9 @@ FOVEA_HALVES void store_first_two_halves(uint16_t *to, TwoHalves halves, int64_t
   uint16_t buffer[2 * halves_count];
   store_two_halves(buffer, halves);
   memcpy(to, buffer, static_cast<size_t>(count) * sizeof(uint16_t));
+}
+FOVEA_HALVES TwoHalves larger_magnitudes(TwoHalves most, TwoHalves halves) {
+  return _mm256_max_epu16(most, _mm256_and_si256(halves, _mm256_set1_epi16(0x7fff)));
 }
 FOVEA_HALVES void widen_two_float16(TwoHalves halves, Floats *first, Floats *second) {
   *first = widen_float16(_mm256_castsi256_si128(halves));

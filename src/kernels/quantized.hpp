@@ -2,16 +2,31 @@
 // the least and the largest, and how far all of them are from the least, divided by what makes that 15.
 #pragma once
 
+#include "kernels/narrow_pairs.hpp"
 #include "kernels/scaled_rows.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
+// Whether registers take two of bfloat16's at once, of even elements and of odd ones, by a shift and a mask.
+#if defined(__AVX2__) && !defined(__AVX512F__)
+template <class X>
+constexpr bool takes_even_odd = same_type<X, Bfloat16>;
+#else
+template <class X>
+constexpr bool takes_even_odd = false;
+#endif
+
 // The largest magnitude of the numbers met, NaN from the first one that is not finite.
 class Largest {
  public:
-  template <class X>
+  // `usual` of them, if not 0.
+  template <int usual = 0, class X>
   FOVEA_INLINE void meet(const X *x, int64_t count) {
+    if constexpr (usual != 0) {
+      if constexpr (takes_even_odd<X>) return meet_halves<usual>(x);
+      return unroll<usual / lanes>([&](auto i) FOVEA_INLINE_BODY { meet(load(x + i * lanes)); });
+    }
     int64_t i = 0;
     for (; i + lanes <= count; i += lanes) meet(load(x + i));
     if (i < count) meet(load_partial(x + i, count - i));
@@ -27,8 +42,31 @@ class Largest {
   // As numbers without their signs floats have the order of integers, infinity and then NaN above all others.
   FOVEA_INLINE void meet(const Float &x) { largest_ = xsimd::max(largest_, bits_of(xsimd::abs(x))); }
 
+  // So have those of 16 bits.
+  template <int count, class X>
+  FOVEA_INLINE void meet_halves([[maybe_unused]] const X *x) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    TwoHalves most = larger_magnitudes(TwoHalves{}, load_two_halves(&x->bits));
+    unroll<count / (2 * lanes) - 1>([&](auto i) FOVEA_INLINE_BODY {
+      most = larger_magnitudes(most, load_two_halves(&x[(i + 1) * 2 * lanes].bits));
+    });
+    Float even, odd;
+    widen_pair<X>(most, &even, &odd);
+    largest_ = xsimd::max(largest_, xsimd::max(bits_of(even), bits_of(odd)));
+#endif
+  }
+
   Int largest_ = Int(0);
 };
+
+// Two pairs of registers as load_two_in_any_order gives them.
+template <class X>
+FOVEA_INLINE void store_pairs_as_bytes(int8_t *to, const decltype(Float::data) *four) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  if constexpr (takes_even_odd<X>) return store_even_odd_as_bytes(to, four);
+#endif
+  store_four_as_bytes(to, four);
+}
 
 // x * inverse, rounded to nearest, ties to even. cuts: to [-127, 127], where it might be more, and 0 where inverse is.
 template <bool cuts, class X>
@@ -43,9 +81,13 @@ FOVEA_INLINE void quantize_group(const X *x, float inverse, int64_t count, int8_
   };
   int64_t d = 0;
   for (; d + 4 * lanes <= count; d += 4 * lanes) {
+    Float value[4];
+    unroll<2>([&](auto i) FOVEA_INLINE_BODY {
+      load_two_in_any_order(x + d + i * 2 * lanes, &value[2 * i], &value[2 * i + 1]);
+    });
     decltype(Float::data) four[4];
-    unroll<4>([&](auto i) FOVEA_INLINE_BODY { four[i] = quantized(load(x + d + i * lanes)); });
-    store_four_as_bytes(numbers + d, four);
+    unroll<4>([&](auto i) FOVEA_INLINE_BODY { four[i] = quantized(value[i]); });
+    store_pairs_as_bytes<X>(numbers + d, four);
   }
   for (; d + lanes <= count; d += lanes) store_first_bytes(numbers + d, quantized(load(x + d)), lanes);
   if (d < count) store_first_bytes(numbers + d, quantized(load_partial(x + d, count - d)), count - d);

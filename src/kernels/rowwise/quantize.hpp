@@ -81,7 +81,7 @@ FOVEA_INLINE Float16 round_down_to_half(float x) {
   return {static_cast<uint16_t>(sign | (bits - (112u << 23)) >> 13)};
 }
 
-// Walks the groups of rows that are alike.
+// Walks the groups of rows that are alike, some of a row at a time.
 template <class X, class Number>
 struct GroupCursor {
   const ScaledRowList &rows;
@@ -90,17 +90,20 @@ struct GroupCursor {
 
   FOVEA_INLINE explicit GroupCursor(const ScaledRowList &list) : rows(list), row(list.row) {}
 
-  struct Group {
+  struct Groups {
     const X *x;
     Number *numbers;
-    Float16 *scale;
+    Float16 *scales;
+    int64_t count;
   };
-  FOVEA_INLINE Group next() {
+  FOVEA_INLINE Groups next(int64_t most) {
     constexpr int64_t paired = same_type<Number, uint8_t> ? 2 : 1;
     const int64_t first = group * rows.group;
-    const Group its = {static_cast<const X *>(row->floats) + first,
-                       static_cast<Number *>(row->numbers) + first / paired, row->scales + group * paired};
-    if (++group == rows.groups) {
+    const Groups its = {static_cast<const X *>(row->floats) + first,
+                        static_cast<Number *>(row->numbers) + first / paired, row->scales + group * paired,
+                        min_of(most, rows.groups - group)};
+    group += its.count;
+    if (group == rows.groups) {
       group = 0;
       ++row;
     }
@@ -108,61 +111,82 @@ struct GroupCursor {
   }
 };
 
-// The scales of a register's worth of groups.
+// The scales of some registers' worth of groups.
+constexpr int64_t scale_registers = lanes == 8 ? 4 : 1;
 struct GroupScales {
-  alignas(64) int32_t bits[lanes];  // of binary16
-  alignas(64) float inverse[lanes];
+  static constexpr int64_t most = scale_registers * lanes;
+  alignas(64) int32_t bits[most];  // of binary16
+  alignas(64) float inverse[most];
 
-  // most: the bits of their largest numbers. Returns whether binary16 has all scales as normal numbers.
-  FOVEA_NOINLINE bool make(const Int &most, float steps) {
-    const Float least = float_of(most) / splat(steps);
+  // Those of a register's worth from `first` on, of which these are the bits of their largest numbers. Returns whether
+  // binary16 has all scales as normal numbers.
+  FOVEA_INLINE bool make(int64_t first, const Int &largest, float steps) {
+    const Float least = float_of(largest) / splat(steps);
     if (xsimd::all(least >= splat(0x1p-14f) && least <= splat(65504.0f))) {  // the arithmetic of scale_for
       const Int size = (bits_of(least) + Int(0x1fff)) & Int(~0x1fff);
-      ((size - Int(112 << 23)) >> 13).store_aligned(bits);
-      store(inverse, splat(1.0f) / float_of(size));
+      ((size - Int(112 << 23)) >> 13).store_aligned(bits + first);
+      store(inverse + first, splat(1.0f) / float_of(size));
       return true;
     }
-    most.store_aligned(bits);
-    for (int64_t g = 0; g < lanes; ++g) {
+    make_one_by_one(first, largest, steps);
+    return false;
+  }
+
+ private:
+  FOVEA_NOINLINE void make_one_by_one(int64_t first, const Int &most, float steps) {
+    most.store_aligned(bits + first);
+    for (int64_t g = first; g < first + lanes; ++g) {
       float largest;
       memcpy(&largest, &bits[g], sizeof largest);
       const GroupScale its = scale_for(bits[g] >= 0x7f800000 ? __builtin_nanf("") : largest, steps);
       bits[g] = its.scale.bits;
       inverse[g] = its.inverse;
     }
-    return false;
   }
 };
 
 template <class X>
-FOVEA_NOINLINE void quantize_unusual(const X *x, float inverse, int64_t count, int8_t *numbers) {
-  quantize_group<true>(x, inverse, count, numbers);
+FOVEA_NOINLINE void quantize_unusual(const X *x, const float *inverse, int64_t size, int64_t count, int8_t *numbers) {
+  for (int64_t i = 0; i < count; ++i) quantize_group<true>(x + i * size, inverse[i], size, numbers + i * size);
 }
 
-// A register's worth of groups at a time, whose scales are then lanes of one. usual_group: of so many features, or 0.
+// Some registers' worth of groups at a time, whose scales are then lanes of these: divisions wait for each other's
+// results less. usual_group: of so many features, or 0.
 template <int usual_group, class X>
 FOVEA_INLINE void quantize_in_eight_bits(const ScaledRowList &rows) {
   const int64_t size = usual_group != 0 ? usual_group : rows.group;
   GroupCursor<X, int8_t> cursor(rows);
-  for (int64_t left = rows.count * rows.groups; left > 0; left -= lanes) {
-    const int64_t count = min_of(lanes, left);
-    typename GroupCursor<X, int8_t>::Group group[lanes];
-    Square square;
-    for (int64_t g = 0; g < count; ++g) {
-      group[g] = cursor.next();
-      Largest largest;
-      largest.meet(group[g].x, size);
-      square.row[g] = largest.in_lanes();
+  for (int64_t left = rows.count * rows.groups; left > 0; left -= GroupScales::most) {
+    const int64_t count = min_of(GroupScales::most, left);
+    typename GroupCursor<X, int8_t>::Groups part[GroupScales::most];
+    int64_t parts = 0;
+    Square square[scale_registers];
+    for (int64_t g = 0; g < count; ++parts) {
+      part[parts] = cursor.next(count - g);
+      const X *x = part[parts].x;
+      for (const int64_t end = g + part[parts].count; g < end; ++g, x += size) {
+        Largest largest;
+        largest.template meet<usual_group>(x, size);
+        square[g / lanes].row[g % lanes] = largest.in_lanes();
+      }
     }
-    for (int64_t g = count; g < lanes; ++g) square.row[g] = splat(1.0f);
+    for (int64_t g = count; g % lanes != 0; ++g) square[g / lanes].row[g % lanes] = splat(1.0f);
     GroupScales scales;
-    const bool are_usual = scales.make(largest_of_rows(square), 127.0f);
-    for (int64_t g = 0; g < count; ++g) {
-      group[g].scale->bits = static_cast<uint16_t>(scales.bits[g]);
-      if (are_usual) quantize_group<false>(group[g].x, scales.inverse[g], size, group[g].numbers);
+    bool are_usual = true;
+    for (int64_t g = 0; g < count; g += lanes) {
+      are_usual = scales.make(g, largest_of_rows(square[g / lanes]), 127.0f) && are_usual;
     }
-    if (are_usual) continue;
-    for (int64_t g = 0; g < count; ++g) quantize_unusual(group[g].x, scales.inverse[g], size, group[g].numbers);
+    for (int64_t p = 0, g = 0; p < parts; g += part[p++].count) {
+      const auto &its = part[p];
+      for (int64_t i = 0; i < its.count; ++i) its.scales[i].bits = static_cast<uint16_t>(scales.bits[g + i]);
+      if (!are_usual) {
+        quantize_unusual(its.x, scales.inverse + g, size, its.count, its.numbers);
+        continue;
+      }
+      for (int64_t i = 0; i < its.count; ++i) {
+        quantize_group<false>(its.x + i * size, scales.inverse[g + i], size, its.numbers + i * size);
+      }
+    }
   }
 }
 
@@ -175,22 +199,22 @@ FOVEA_INLINE void quantize_in_four_bits(const ScaledRowList &rows) {
   GroupCursor<X, uint8_t> cursor(rows);
   for (int64_t left = rows.count * rows.groups; left > 0; left -= groups_together) {
     const int64_t count = min_of(groups_together, left);
-    typename GroupCursor<X, uint8_t>::Group group[groups_together];
+    typename GroupCursor<X, uint8_t>::Groups group[groups_together];
     float least[groups_together], most[groups_together], inverse[groups_together];
     for (int64_t g = 0; g < count; ++g) {
-      group[g] = cursor.next();
+      group[g] = cursor.next(1);
       Extent extent;
       extent.meet(group[g].x, rows.group);
       const bool finite = extent.is_finite();
       const Float16 its_least = finite ? round_down_to_half(extent.least()) : Float16{0};
-      group[g].scale[1] = its_least;
+      group[g].scales[1] = its_least;
       least[g] = scale_as_float(its_least);
       const float above = extent.largest() - least[g];  // below 0 where all are below what binary16 holds
       most[g] = finite ? (above > 0.0f ? above : 0.0f) : __builtin_nanf("");
     }
     for (int64_t g = 0; g < count; ++g) {
       const GroupScale its = scale_for(most[g], 15.0f);
-      group[g].scale[0] = its.scale;
+      group[g].scales[0] = its.scale;
       inverse[g] = its.inverse;
     }
     for (int64_t g = 0; g < count; ++g) quantize_fours(group[g].x, least[g], inverse[g], rows.group, group[g].numbers);

@@ -31,46 +31,66 @@ struct Side {
         dim(new_rows->shape[2]) {}
 };
 
-// Writes a task's tokens on one side. Rows that get scales wait for each other, whichever heads and tokens they are of.
+// Writes a task's tokens on one side. Rows wait for each other, whichever heads and tokens they are of: where one goes is
+// asked for when it begins to wait, and scales are made of many at a time.
 class SideWriter {
  public:
-  SideWriter(const Side &side, const RowwiseKernels &kernels) : side_(side), kernels_(kernels) {}
+  SideWriter(const Side &side, const RowwiseKernels &kernels)
+      : side_(side),
+        kernels_(kernels),
+        row_bytes_(side.pages->shape[3] * bytes_of(side.to)),
+        numbers_apart_(side.pages->strides[1] * bytes_of(side.to)),
+        scales_apart_(side.scales == nullptr ? 0 : side.scales->strides[1] * static_cast<int64_t>(sizeof(Float16))),
+        floats_apart_(side.rows->strides[1] * bytes_of(side.from)),
+        most_(std::clamp<int64_t>(waiting_bytes / std::max<int64_t>(row_bytes_, 1), 1, most)) {}
 
   void write(int64_t token, int64_t page, int64_t position) {
+    const auto first = [&](const fovea_tensor &in) {
+      return static_cast<char *>(
+          element_at(in.data, static_cast<Dtype>(in.dtype), page * in.strides[0] + position * in.strides[2]));
+    };
+    char *numbers = first(*side_.pages), *scales = side_.scales == nullptr ? nullptr : first(*side_.scales);
+    auto *floats = static_cast<char *>(element_at(side_.rows->data, side_.from, token * side_.rows->strides[0]));
     for (int64_t head = 0; head < side_.heads; ++head) {
-      const auto place = [&](const fovea_tensor &in) {
-        return element_at(in.data, static_cast<Dtype>(in.dtype),
-                          page * in.strides[0] + head * in.strides[1] + position * in.strides[2]);
-      };
-      const fovea_tensor &rows = *side_.rows;
-      void *row = element_at(rows.data, side_.from, token * rows.strides[0] + head * rows.strides[1]);
-      if (side_.scales == nullptr) {
-        convert_elements(kernels_, row, side_.from, side_.dim, place(*side_.pages), side_.to);
-        continue;
-      }
-      waiting_[count_++] = {
-          .numbers = place(*side_.pages), .scales = static_cast<Float16 *>(place(*side_.scales)), .floats = row};
-      if (count_ == most) finish();
+      waiting_[count_++] = {.numbers = numbers, .scales = reinterpret_cast<Float16 *>(scales), .floats = floats};
+      ask_for(numbers);
+      if (count_ == most_) finish();
+      numbers += numbers_apart_;
+      if (scales != nullptr) scales += scales_apart_;
+      floats += floats_apart_;
     }
   }
 
   // What still waits is written.
   void finish() {
-    if (count_ == 0) return;
-    const int64_t groups = last_size(*side_.scales) / paired(side_.pages->dtype);
-    kernels_.quantize_rows({.row = waiting_,
-                            .count = count_,
-                            .numbers_dtype = side_.to,
-                            .group = side_.dim / groups,
-                            .groups = groups,
-                            .dtype = side_.from});
+    if (side_.scales == nullptr) {
+      for (const ScaledRow *row = waiting_; row < waiting_ + count_; ++row) {
+        convert_elements(kernels_, row->floats, side_.from, side_.dim, row->numbers, side_.to);
+      }
+    } else if (count_ > 0) {
+      const int64_t groups = last_size(*side_.scales) / paired(side_.pages->dtype);
+      kernels_.quantize_rows({.row = waiting_,
+                              .count = count_,
+                              .numbers_dtype = side_.to,
+                              .group = side_.dim / groups,
+                              .groups = groups,
+                              .dtype = side_.from});
+    }
     count_ = 0;
   }
 
  private:
-  static constexpr int64_t most = 32;
+  static constexpr int64_t most = 32, waiting_bytes = 4096;
+
+  void ask_for(const void *row) const {
+    const auto *bytes = static_cast<const char *>(row);
+    for (int64_t i = 0; i < std::min(row_bytes_, waiting_bytes); i += cache_line) __builtin_prefetch(bytes + i, 1);
+  }
+
   const Side &side_;
   const RowwiseKernels &kernels_;
+  const int64_t row_bytes_, numbers_apart_, scales_apart_, floats_apart_;
+  const int64_t most_;
   ScaledRow waiting_[most];
   int64_t count_ = 0;
 };
