@@ -3,9 +3,11 @@
 // and one whose float32 keys and values are kept as float16. kv_append_i8/bf16/... keeps bfloat16 in 8 bits, a scale
 // for 32 features, kv_append_i8u4/bf16/... values in 4.
 //
-// kv_append is a step: room in the pool, the schedule set, one layer's keys and values written. What bounds it: memory.
-// A step of decoding writes a row of each head to a place of its own, far from the next, and waits for each; the limit
-// shown is memcpy between regions as large as the pool (64 MB at most) all the same. kv_fork lets a beam search go on:
+// kv_append is a step: room in the pool, the schedule set, and then what a schedule is set once for, the keys and values
+// of several layers written. What bounds it: memory. A step of decoding writes a row of each head to a place of its own,
+// far from the next; the limit shown is memcpy between regions as large as the pool (64 MB at most) all the same. Pools
+// are larger than caches, as a model's are. Of a step's 16 sequences of one layer alone, 3 of 13 us are room and schedule
+// (bfloat16, one thread of a Zen 3). kv_fork lets a beam search go on:
 // beams that others replace are closed, the others forked, and each writes its next position. Only the page that it
 // writes into is copied.
 //
@@ -21,7 +23,7 @@ namespace {
 
 constexpr int64_t kv_heads = 8, head_dim = 128, row_elements = 2 * kv_heads * head_dim, probe_bytes = 64 << 20;
 constexpr int64_t scale_group = 32;
-constexpr int64_t append_capacity = 4096, fork_length = 2040, page_size = 64;
+constexpr int64_t append_layers = 4, append_positions = 16384, fork_length = 2040, page_size = 64;
 
 // A position's, of all heads. U8: keys of 8 bits, values of 4.
 int64_t row_bytes(fovea_dtype dtype) {
@@ -39,12 +41,12 @@ struct ScheduleDeleter {
 };
 
 struct PoolShape {
-  int64_t sequences, capacity;
+  int64_t layers, sequences, capacity;
   int64_t count;  // new positions of each sequence in a step
   fovea_dtype given, kept;
 };
 
-// Sequences of one layer, a schedule for them, and a step's keys and values, [tokens,Hkv,D].
+// Sequences, a schedule for them, and a step's keys and values, [tokens,Hkv,D], which all layers get.
 class PoolCall {
  public:
   PoolCall(const PoolShape &s, const Variant &variant)
@@ -53,7 +55,7 @@ class PoolCall {
         rows_(normals(s.sequences * std::max(s.count, int64_t{1}) * row_elements / 2, s.given)) {
     auto sizes = fovea_kv_pool_sizes{};
     sizes.struct_size = sizeof sizes;
-    sizes.layers = 1;
+    sizes.layers = s.layers;
     sizes.kv_heads = kv_heads;
     sizes.head_dim = head_dim;
     sizes.positions = 2 * s.sequences * s.capacity;
@@ -65,10 +67,10 @@ class PoolCall {
     fovea_kv_pool *pool = nullptr;
     check(fovea_kv_pool_create(&sizes, &pool));
     pool_.reset(pool);
-    keys_ = fovea_kv_pool_keys(pool, 0);
-    values_ = fovea_kv_pool_values(pool, 0);
-    key_scales_ = fovea_kv_pool_key_scales(pool, 0);
-    value_scales_ = fovea_kv_pool_value_scales(pool, 0);
+    for (int64_t layer = 0; layer < s.layers; ++layer) {
+      layers_.push_back({fovea_kv_pool_keys(pool, layer), fovea_kv_pool_values(pool, layer),
+                         fovea_kv_pool_key_scales(pool, layer), fovea_kv_pool_value_scales(pool, layer)});
+    }
     sequences_.resize(static_cast<size_t>(s.sequences));
     for (int64_t &sequence : sequences_) check(fovea_kv_pool_open(pool, &sequence));
     make_schedule();
@@ -83,10 +85,12 @@ class PoolCall {
     fovea_step step;
     check(fovea_kv_pool_step(context_.get(), pool_.get(), &which, &grow, &step));
     check(fovea_schedule_set(schedule_.get(), &step));
-    auto options = fovea_append_options{};
-    options.struct_size = sizeof options;
-    if (scaled()) options.key_scales = &key_scales_, options.value_scales = &value_scales_;
-    check(fovea_schedule_append(schedule_.get(), &rows, &rows, &keys_, &values_, &options));
+    for (const Layer &layer : layers_) {
+      auto options = fovea_append_options{};
+      options.struct_size = sizeof options;
+      if (scaled()) options.key_scales = &layer.key_scales, options.value_scales = &layer.value_scales;
+      check(fovea_schedule_append(schedule_.get(), &rows, &rows, &layer.keys, &layer.values, &options));
+    }
   }
 
   // Fills sequences over and over.
@@ -126,12 +130,14 @@ class PoolCall {
     const fovea_tensor query = tensor(nullptr, {shape_.sequences * shape_.capacity, kv_heads, head_dim}, shape_.given);
     auto options = fovea_attention_options{};
     options.struct_size = sizeof options;
-    if (scaled()) options.key_scales = &key_scales_, options.value_scales = &value_scales_;
+    const Layer &layer = layers_.front();
+    if (scaled()) options.key_scales = &layer.key_scales, options.value_scales = &layer.value_scales;
     auto limits = fovea_schedule_limits{};
     limits.struct_size = sizeof limits;
     limits.sequences = shape_.sequences;
     fovea_schedule *made = nullptr;
-    check(fovea_schedule_create(context_.get(), nullptr, &query, &keys_, &values_, &query, &options, &limits, &made));
+    check(fovea_schedule_create(context_.get(), nullptr, &query, &layer.keys, &layer.values, &query, &options, &limits,
+                                &made));
     schedule_.reset(made);
   }
 
@@ -140,7 +146,10 @@ class PoolCall {
   Buffer rows_;
   std::unique_ptr<fovea_kv_pool, PoolDeleter> pool_;
   std::unique_ptr<fovea_schedule, ScheduleDeleter> schedule_;
-  fovea_tensor keys_{}, values_{}, key_scales_{}, value_scales_{};
+  struct Layer {
+    fovea_tensor keys, values, key_scales, value_scales;
+  };
+  std::vector<Layer> layers_;
   std::vector<int64_t> sequences_;
 };
 
@@ -164,13 +173,16 @@ struct AppendCase {
   fovea_dtype given() const { return narrows ? FOVEA_F32 : dtype; }
   fovea_dtype kept() const { return bits == 4 ? FOVEA_U8 : bits == 8 ? FOVEA_I8 : dtype; }
   const char *operation() const { return bits == 4 ? "kv_append_i8u4" : bits == 8 ? "kv_append_i8" : "kv_append"; }
+  int64_t capacity() const { return append_positions / batch; }
   // Read and written.
-  double bytes() const { return static_cast<double>(batch * count * (row_bytes(given()) + row_bytes(kept()))); }
+  double bytes() const {
+    return static_cast<double>(append_layers * batch * count * (row_bytes(given()) + row_bytes(kept())));
+  }
 };
 
 Prepared prepare_append(const AppendCase &what, const Variant &variant) {
-  const PoolShape shape = {what.batch, append_capacity, what.count, what.given(), what.kept()};
-  Prepared prepared = prepare(what.bytes(), what.batch * append_capacity * row_bytes(what.kept()), variant);
+  const PoolShape shape = {append_layers, what.batch, what.capacity(), what.count, what.given(), what.kept()};
+  Prepared prepared = prepare(what.bytes(), append_layers * append_positions * row_bytes(what.kept()), variant);
   const auto call = [&](int threads) -> std::function<void()> {
     const auto pool = std::make_shared<PoolCall>(shape, Variant{variant.isa, threads});
     return [pool] { pool->run_append(); };
@@ -191,7 +203,7 @@ struct ForkCase {
 
 Prepared prepare_fork(const ForkCase &what, const Variant &variant) {
   const auto beams = static_cast<int64_t>(what.source.size());
-  const PoolShape shape = {beams, fork_length + 1, 1, what.dtype, what.dtype};
+  const PoolShape shape = {1, beams, fork_length + 1, 1, what.dtype, what.dtype};
   Prepared prepared = prepare(what.bytes(), beams * page_size * row_bytes(what.dtype), variant);
   const auto call = [&](int threads) -> std::function<void()> {
     const auto pool = std::make_shared<PoolCall>(shape, Variant{variant.isa, threads});
@@ -230,7 +242,8 @@ void add_kv_pool(Cases *list) {
                      .prepare = [&what, prepare_it](const Variant &variant) { return prepare_it(what, variant); }});
   };
   for (const AppendCase &what : appends)
-    add(what.operation(), what, {{"batch", what.batch}, {"count", what.count}, {"capacity", append_capacity}},
+    add(what.operation(), what,
+        {{"layers", append_layers}, {"batch", what.batch}, {"count", what.count}, {"capacity", what.capacity()}},
         prepare_append);
   for (const ForkCase &what : forks)
     add("kv_fork", what, {{"source", what.source}, {"length", fork_length}}, prepare_fork);

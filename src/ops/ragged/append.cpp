@@ -13,7 +13,8 @@
 namespace fovea {
 namespace {
 
-constexpr int64_t task_elements = 32768;
+constexpr int64_t task_elements = 32768;    // at most
+constexpr double cycles_per_element = 2.0;  // of single rows, which come from no cache
 
 // Keys or values: new rows [tokens][head][dim], and pages [page][head][position][dim], of 8 or 4 bits with scales.
 struct Side {
@@ -103,30 +104,32 @@ void write_to_pages(const fovea_schedule &schedule, const AppendedTensors &tenso
   std::optional<Side> value;  // none: they are parts of keys
   if (tensors.value != nullptr) value.emplace(tensors.value, tensors.value_pages, tensors.value_scales);
   const int64_t row_elements = key.heads * (key.dim + (value ? value->dim : 0));
-  const int64_t tokens_per_task = std::max<int64_t>(1, task_elements / std::max<int64_t>(1, row_elements));
   const Context &context = *schedule.plan.context;
+  const int workers = workers_for(context, cycles_per_element * static_cast<double>(step.tokens * row_elements));
+  const int64_t most_tokens = std::max<int64_t>(1, task_elements / std::max<int64_t>(1, row_elements));
+  const int64_t tokens_per_task =
+      std::clamp<int64_t>(ceil_div(step.tokens, workers == 1 ? 1 : int64_t{4} * workers), 1, most_tokens);
   const int64_t size = schedule.made.pages.size;
-  run_tasks(context, copying_workers(context, step.tokens * row_elements), ceil_div(step.tokens, tokens_per_task),
-            [&](int, int64_t task) {
-              const int64_t first = task * tokens_per_task;
-              const int64_t end = min_of(first + tokens_per_task, step.tokens);
-              const RaggedSequence *sequence =
-                  std::upper_bound(step.sequences, step.sequences + step.sequence_count, first,
-                                   [](int64_t token, const RaggedSequence &s) { return token < s.query_start; }) -
-                  1;
-              SideWriter keys(key, *context.kernels->rowwise);
-              std::optional<SideWriter> values;
-              if (value) values.emplace(*value, *context.kernels->rowwise);
-              for (int64_t token = first; token < end; ++token) {
-                while (token >= sequence->query_start + sequence->query_len) ++sequence;
-                const int64_t position = sequence->key_len - sequence->query_len + token - sequence->query_start;
-                const int64_t page = sequence->pages[position / size];
-                keys.write(token, page, position % size);
-                if (values) values->write(token, page, position % size);
-              }
-              keys.finish();
-              if (values) values->finish();
-            });
+  run_tasks(context, workers, ceil_div(step.tokens, tokens_per_task), [&](int, int64_t task) {
+    const int64_t first = task * tokens_per_task;
+    const int64_t end = min_of(first + tokens_per_task, step.tokens);
+    const RaggedSequence *sequence =
+        std::upper_bound(step.sequences, step.sequences + step.sequence_count, first,
+                         [](int64_t token, const RaggedSequence &s) { return token < s.query_start; }) -
+        1;
+    SideWriter keys(key, *context.kernels->rowwise);
+    std::optional<SideWriter> values;
+    if (value) values.emplace(*value, *context.kernels->rowwise);
+    for (int64_t token = first; token < end; ++token) {
+      while (token >= sequence->query_start + sequence->query_len) ++sequence;
+      const int64_t position = sequence->key_len - sequence->query_len + token - sequence->query_start;
+      const int64_t page = sequence->pages[position / size];
+      keys.write(token, page, position % size);
+      if (values) values->write(token, page, position % size);
+    }
+    keys.finish();
+    if (values) values->finish();
+  });
 }
 
 namespace {
