@@ -93,6 +93,9 @@ FOVEA_INLINE void quantize_group(const X *x, float inverse, int64_t count, int8_
   if (d < count) store_first_bytes(numbers + d, quantized(load_partial(x + d, count - d)), count - d);
 }
 
+// The bits of floats as integers of the same order, and back.
+FOVEA_INLINE Int in_order(const Int &bits) { return bits ^ ((bits >> 31) & Int(INT32_MAX)); }
+
 // The least and the largest of the numbers met, whole registers of them.
 class Extent {
  public:
@@ -108,6 +111,12 @@ class Extent {
   FOVEA_INLINE bool is_finite() const { return !xsimd::any(xsimd::isnan(check_)); }
   FOVEA_INLINE float least() const { return horizontal_min(least_); }
   FOVEA_INLINE float largest() const { return horizontal_max(largest_); }
+
+  // 0 in all lanes, or NaN in some if numbers are not finite.
+  FOVEA_INLINE Float check() const { return check_; }
+  // The largest is, as an integer, the largest lane; likewise the least with its sign turned.
+  FOVEA_INLINE Float largest_in_order() const { return float_of(in_order(bits_of(largest_))); }
+  FOVEA_INLINE Float least_in_order() const { return float_of(in_order(bits_of(-least_))); }
 
  private:
   Float least_ = splat(__builtin_inff()), largest_ = splat(-__builtin_inff()), check_ = zero();

@@ -15,8 +15,8 @@
 // Bound: instructions. Scales of 8 bits are made as lanes of a register, of as many groups, from a tree of their largest
 // numbers: one after the other each would wait for two divisions, and for floats that are stored to become lanes. With
 // AVX-512 a group of 32 then takes 12 instructions beside its numbers' being widened twice, and 4 as its share of the
-// tree and of the scales. On a Zen 4 that is 7 ns for a group (11 to 13 one after the other). With 4 bits scales are
-// made one after the other, eight groups at a time. A division for each number would take longer than all the rest.
+// tree and of the scales. On a Zen 4 that is 7 ns for a group (11 to 13 one after the other). 4 bits have two trees. A
+// division for each number would take longer than all the rest.
 #pragma once
 
 #include "kernels/kernel_table.hpp"
@@ -145,9 +145,55 @@ struct GroupScales {
   }
 };
 
+// Groups whose scales are made together.
+template <class X, class Number>
+struct GroupBlock {
+  static constexpr int64_t paired = same_type<Number, uint8_t> ? 2 : 1;
+  typename GroupCursor<X, Number>::Groups part[GroupScales::most];
+  int64_t parts = 0;
+  const int64_t size, count;  // of features, and of groups
+
+  // meet(g, x) for each of them.
+  template <class Meet>
+  FOVEA_INLINE GroupBlock(GroupCursor<X, Number> &cursor, int64_t features, int64_t groups, const Meet &meet)
+      : size(features), count(groups) {
+    for (int64_t g = 0; g < count; ++parts) {
+      part[parts] = cursor.next(count - g);
+      const X *x = part[parts].x;
+      for (const int64_t end = g + part[parts].count; g < end; ++g, x += size) meet(g, x);
+    }
+  }
+
+  // write(g, x, numbers, scales) for each.
+  template <class Write>
+  FOVEA_INLINE void for_each(const Write &write) const {
+    for (int64_t p = 0, first = 0; p < parts; first += part[p++].count) {
+      const auto &its = part[p];
+      for (int64_t i = 0; i < its.count; ++i) {
+        write(first + i, its.x + i * size, its.numbers + i * (size / paired), its.scales + i * paired);
+      }
+    }
+  }
+};
+
+// One number of each group, as lanes of some registers: the largest of each row's lanes, in the order of integers.
+struct GroupSquares {
+  Square square[scale_registers];
+
+  FOVEA_INLINE void put(int64_t g, const Float &row) { square[g / lanes].row[g % lanes] = row; }
+  // Of groups that are not there.
+  FOVEA_INLINE void fill_up(int64_t count) {
+    for (int64_t g = count; g % lanes != 0; ++g) put(g, splat(1.0f));
+  }
+  FOVEA_INLINE Int largest(int64_t g) { return largest_of_rows(square[g / lanes]); }
+};
+
 template <class X>
-FOVEA_NOINLINE void quantize_unusual(const X *x, const float *inverse, int64_t size, int64_t count, int8_t *numbers) {
-  for (int64_t i = 0; i < count; ++i) quantize_group<true>(x + i * size, inverse[i], size, numbers + i * size);
+FOVEA_NOINLINE void quantize_unusual(const GroupBlock<X, int8_t> &block, const GroupScales &scales) {
+  block.for_each([&](int64_t g, const X *x, int8_t *numbers, Float16 *scale) FOVEA_INLINE_BODY {
+    scale->bits = static_cast<uint16_t>(scales.bits[g]);
+    quantize_group<true>(x, scales.inverse[g], block.size, numbers);
+  });
 }
 
 // Some registers' worth of groups at a time, whose scales are then lanes of these: divisions wait for each other's
@@ -157,67 +203,100 @@ FOVEA_INLINE void quantize_in_eight_bits(const ScaledRowList &rows) {
   const int64_t size = usual_group != 0 ? usual_group : rows.group;
   GroupCursor<X, int8_t> cursor(rows);
   for (int64_t left = rows.count * rows.groups; left > 0; left -= GroupScales::most) {
-    const int64_t count = min_of(GroupScales::most, left);
-    typename GroupCursor<X, int8_t>::Groups part[GroupScales::most];
-    int64_t parts = 0;
-    Square square[scale_registers];
-    for (int64_t g = 0; g < count; ++parts) {
-      part[parts] = cursor.next(count - g);
-      const X *x = part[parts].x;
-      for (const int64_t end = g + part[parts].count; g < end; ++g, x += size) {
-        Largest largest;
-        largest.template meet<usual_group>(x, size);
-        square[g / lanes].row[g % lanes] = largest.in_lanes();
-      }
-    }
-    for (int64_t g = count; g % lanes != 0; ++g) square[g / lanes].row[g % lanes] = splat(1.0f);
+    GroupSquares squares;
+    const GroupBlock<X, int8_t> block(cursor, size, min_of(GroupScales::most, left),
+                                      [&](int64_t g, const X *x) FOVEA_INLINE_BODY {
+                                        Largest largest;
+                                        largest.template meet<usual_group>(x, size);
+                                        squares.put(g, largest.in_lanes());
+                                      });
+    squares.fill_up(block.count);
     GroupScales scales;
     bool are_usual = true;
-    for (int64_t g = 0; g < count; g += lanes) {
-      are_usual = scales.make(g, largest_of_rows(square[g / lanes]), 127.0f) && are_usual;
+    for (int64_t g = 0; g < block.count; g += lanes) {
+      are_usual = scales.make(g, squares.largest(g), 127.0f) && are_usual;
     }
-    for (int64_t p = 0, g = 0; p < parts; g += part[p++].count) {
-      const auto &its = part[p];
-      for (int64_t i = 0; i < its.count; ++i) its.scales[i].bits = static_cast<uint16_t>(scales.bits[g + i]);
-      if (!are_usual) {
-        quantize_unusual(its.x, scales.inverse + g, size, its.count, its.numbers);
-        continue;
-      }
-      for (int64_t i = 0; i < its.count; ++i) {
-        quantize_group<false>(its.x + i * size, scales.inverse[g + i], size, its.numbers + i * size);
-      }
+    if (!are_usual) {
+      quantize_unusual(block, scales);
+      continue;
     }
+    block.for_each([&](int64_t g, const X *x, int8_t *numbers, Float16 *scale) FOVEA_INLINE_BODY {
+      scale->bits = static_cast<uint16_t>(scales.bits[g]);
+      quantize_group<false>(x, scales.inverse[g], size, numbers);
+    });
   }
 }
 
-// Of so many groups first the largest numbers, then scales, then all numbers: each takes long by itself, and little time
-// beside others.
-constexpr int64_t groups_together = 8;
+// One group after the other, whatever its numbers are.
+template <class X>
+FOVEA_NOINLINE void quantize_unusual(const GroupBlock<X, uint8_t> &block) {
+  block.for_each([&](int64_t, const X *x, uint8_t *numbers, Float16 *scales) {
+    Extent extent;
+    extent.meet(x, block.size);
+    const bool finite = extent.is_finite();
+    scales[1] = finite ? round_down_to_half(extent.least()) : Float16{0};
+    const float least = scale_as_float(scales[1]);
+    const float above = extent.largest() - least;  // below 0 where all are below what binary16 holds
+    const GroupScale its = scale_for(finite ? (above > 0.0f ? above : 0.0f) : __builtin_nanf(""), 15.0f);
+    scales[0] = its.scale;
+    quantize_fours(x, least, its.inverse, block.size, numbers);
+  });
+}
+
+// The least numbers of some groups, rounded down to binary16.
+struct GroupLeasts {
+  alignas(64) int32_t bits[GroupScales::most];
+  alignas(64) float least[GroupScales::most];
+
+  // Those of a register's worth from `first` on, and as they are rounded. Returns whether binary16 has all of them as
+  // normal numbers or zeros.
+  FOVEA_INLINE bool make(int64_t first, const Float &exact, Float *rounded) {
+    const Float size = xsimd::abs(exact);
+    const Mask is_zero = size == zero();
+    const Int sign = bits_of(exact) & Int(INT32_MIN);
+    const Int away = bits_of(size) + ((sign >> 31) & Int(0x1fff));  // further from 0 below it: round_down_to_half
+    const Int whole = away & Int(~0x1fff);
+    const Int half = ((whole - Int(112 << 23)) >> 13) | ((sign >> 16) & Int(0x8000));
+    bits_of(choose(is_zero, zero(), float_of(half))).store_aligned(bits + first);
+    *rounded = choose(is_zero, zero(), float_of(whole | sign));
+    store(least + first, *rounded);
+    return xsimd::all(is_zero || (size >= splat(0x1p-14f) && size <= splat(65504.0f)));
+  }
+};
 
 template <class X>
 FOVEA_INLINE void quantize_in_four_bits(const ScaledRowList &rows) {
   GroupCursor<X, uint8_t> cursor(rows);
-  for (int64_t left = rows.count * rows.groups; left > 0; left -= groups_together) {
-    const int64_t count = min_of(groups_together, left);
-    typename GroupCursor<X, uint8_t>::Groups group[groups_together];
-    float least[groups_together], most[groups_together], inverse[groups_together];
-    for (int64_t g = 0; g < count; ++g) {
-      group[g] = cursor.next(1);
-      Extent extent;
-      extent.meet(group[g].x, rows.group);
-      const bool finite = extent.is_finite();
-      const Float16 its_least = finite ? round_down_to_half(extent.least()) : Float16{0};
-      group[g].scales[1] = its_least;
-      least[g] = scale_as_float(its_least);
-      const float above = extent.largest() - least[g];  // below 0 where all are below what binary16 holds
-      most[g] = finite ? (above > 0.0f ? above : 0.0f) : __builtin_nanf("");
+  for (int64_t left = rows.count * rows.groups; left > 0; left -= GroupScales::most) {
+    GroupSquares most, least;
+    Float check = zero();
+    const GroupBlock<X, uint8_t> block(cursor, rows.group, min_of(GroupScales::most, left),
+                                       [&](int64_t g, const X *x) FOVEA_INLINE_BODY {
+                                         Extent extent;
+                                         extent.meet(x, rows.group);
+                                         check = check + extent.check();
+                                         most.put(g, extent.largest_in_order());
+                                         least.put(g, extent.least_in_order());
+                                       });
+    most.fill_up(block.count);
+    least.fill_up(block.count);
+    GroupScales scales;
+    GroupLeasts leasts;
+    bool are_usual = !xsimd::any(xsimd::isnan(check));
+    for (int64_t g = 0; g < block.count && are_usual; g += lanes) {
+      Float rounded;
+      are_usual = leasts.make(g, -float_of(in_order(least.largest(g))), &rounded);
+      scales.make(g, bits_of(at_least(float_of(in_order(most.largest(g))) - rounded, 0.0f)), 15.0f);
     }
-    for (int64_t g = 0; g < count; ++g) {
-      const GroupScale its = scale_for(most[g], 15.0f);
-      group[g].scales[0] = its.scale;
-      inverse[g] = its.inverse;
+    if (!are_usual) {
+      quantize_unusual(block);
+      continue;
     }
-    for (int64_t g = 0; g < count; ++g) quantize_fours(group[g].x, least[g], inverse[g], rows.group, group[g].numbers);
+    block.for_each([&](int64_t g, const X *x, uint8_t *numbers, Float16 *its) FOVEA_INLINE_BODY {
+      its[0].bits = static_cast<uint16_t>(scales.bits[g]);
+      its[1].bits = static_cast<uint16_t>(leasts.bits[g]);
+      quantize_fours(x, leasts.least[g], scales.inverse[g], block.size, numbers);
+    });
   }
 }
 
