@@ -39,10 +39,14 @@ struct FeatureRows : FewRowsValues {
   template <class Element, int group>
   FOVEA_INLINE static void score_group(const float *query, RowSpan keys, int64_t head_dim, int64_t row, Pass pass,
                                        ScoreTile tile) {
-    constexpr int keys_at_once = static_cast<int>(lanes) / group;
     // Keys with scales are too many pointers for as many streams.
     constexpr bool turns = in_turns && !same_type<Element, int8_t>;
-    constexpr int streams = turns ? keys_at_once : min_of(4, keys_at_once);
+    // Four rows: two times three keys, whose twelve sums wait for each other less than eight would. Only where it is worth
+    // its code: for the score function that keys of 8 bits are for, too.
+    constexpr bool by_threes = turns && group == 4 && requires { Features::takes_numbers; };
+    constexpr int keys_at_once = by_threes ? 6 : static_cast<int>(lanes) / group;
+    constexpr int streams = by_threes ? 3 : turns ? keys_at_once : min_of(4, keys_at_once);
+    constexpr int squares = keys_at_once * group / static_cast<int>(lanes);
     constexpr Ask ask_for_keys = ask_for<turns>(group);
     const int64_t padded = round_up(head_dim, lanes);
     const int64_t whole = head_dim / lanes * lanes;
@@ -54,9 +58,9 @@ struct FeatureRows : FewRowsValues {
       const auto key_index = [&](int i) FOVEA_INLINE_BODY {
         return min_of(i % streams * stream_keys + j + i / streams, tile.keys - 1);
       };
-      const auto sum_features = [&](int64_t begin, int64_t end) FOVEA_INLINE_BODY {
-        Square sums;
-        unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sums.row[i] = zero(); });
+      const auto sum_features = [&](int64_t begin, int64_t end, Float *totals) FOVEA_INLINE_BODY {
+        Square sums[squares];
+        unroll<squares * lanes>([&](auto i) FOVEA_INLINE_BODY { sums[i / lanes].row[i % lanes] = zero(); });
         unroll<keys_at_once / streams>([&](auto turn) FOVEA_INLINE_BODY {
           constexpr int first = decltype(turn)::value * streams;
           const Element *key[streams];
@@ -69,6 +73,20 @@ struct FeatureRows : FewRowsValues {
           // So many registers of each key; load_key(i, at, k) loads them.
           const auto add = [&](auto registers, int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
             constexpr int count = decltype(registers)::value;
+            if constexpr (by_threes) {  // a query's register goes before the next one comes
+              static_assert(count == 1);
+              Float k[streams];
+              unroll<streams>([&](auto i) FOVEA_INLINE_BODY { load_key(i, d, k + i); });
+              unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+                const Float its = load(query + (row + r) * padded + d);
+                unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
+                  constexpr int at = (first + decltype(i)::value) * group + decltype(r)::value;
+                  Float &sum = sums[at / lanes].row[at % lanes];
+                  sum = Features::add(k[i], its, sum);
+                });
+              });
+              return;
+            }
             Float q[count * group];
             unroll<count * group>([&](auto r) FOVEA_INLINE_BODY {
               q[r] = load(query + (row + r / count) * padded + d + r % count * lanes);
@@ -79,7 +97,8 @@ struct FeatureRows : FewRowsValues {
               unroll<count * group>([&](auto r) FOVEA_INLINE_BODY {
                 constexpr int of = (first + decltype(i)::value) * group;
                 constexpr int at = of + decltype(r)::value / count;
-                sums.row[at] = Features::add(k[r % count], q[r], sums.row[at]);
+                Float &sum = sums[at / lanes].row[at % lanes];
+                sum = Features::add(k[r % count], q[r], sum);
               });
             });
           };
@@ -127,14 +146,17 @@ struct FeatureRows : FewRowsValues {
             }
           }
         });
-        return sum_rows(sums);
+        unroll<squares>([&](auto i) FOVEA_INLINE_BODY { totals[i] = sum_rows(sums[i]); });
       };
-      Float sum = sum_features(0, one_chain ? head_dim : min_of(chain, head_dim));
+      Float sum[squares];
+      sum_features(0, one_chain ? head_dim : min_of(chain, head_dim), sum);
       for (int64_t d = chain; !one_chain && d < head_dim; d += chain) {
-        sum = sum + sum_features(d, min_of(d + chain, head_dim));
+        Float more[squares];
+        sum_features(d, min_of(d + chain, head_dim), more);
+        unroll<squares>([&](auto i) FOVEA_INLINE_BODY { sum[i] = sum[i] + more[i]; });
       }
-      alignas(64) float reduced[lanes];
-      Features::finish(sum).store_aligned(reduced);
+      alignas(64) float reduced[squares * lanes];
+      unroll<squares>([&](auto i) FOVEA_INLINE_BODY { store(reduced + i * lanes, Features::finish(sum[i])); });
       unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
         memcpy(tile.scores + key_index(i) * tile.stride + row, reduced + i * group, group * sizeof(float));
       });
