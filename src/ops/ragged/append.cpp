@@ -40,25 +40,21 @@ class SideWriter {
       : side_(side),
         kernels_(kernels),
         row_bytes_(side.pages->shape[3] * bytes_of(side.to)),
-        numbers_apart_(side.pages->strides[1] * bytes_of(side.to)),
-        scales_apart_(side.scales == nullptr ? 0 : side.scales->strides[1] * static_cast<int64_t>(sizeof(Float16))),
-        floats_apart_(side.rows->strides[1] * bytes_of(side.from)),
         most_(std::clamp<int64_t>(waiting_bytes / std::max<int64_t>(row_bytes_, 1), 1, most)) {}
 
   void write(int64_t token, int64_t page, int64_t position) {
-    const auto first = [&](const fovea_tensor &in) {
-      return static_cast<char *>(
-          element_at(in.data, static_cast<Dtype>(in.dtype), page * in.strides[0] + position * in.strides[2]));
-    };
-    char *numbers = first(*side_.pages), *scales = side_.scales == nullptr ? nullptr : first(*side_.scales);
-    auto *floats = static_cast<char *>(element_at(side_.rows->data, side_.from, token * side_.rows->strides[0]));
+    const fovea_tensor &rows = *side_.rows;
     for (int64_t head = 0; head < side_.heads; ++head) {
-      waiting_[count_++] = {.numbers = numbers, .scales = reinterpret_cast<Float16 *>(scales), .floats = floats};
-      ask_for(numbers);
+      const auto place = [&](const fovea_tensor &in) {
+        return element_at(in.data, static_cast<Dtype>(in.dtype),
+                          page * in.strides[0] + head * in.strides[1] + position * in.strides[2]);
+      };
+      ScaledRow &row = waiting_[count_++];
+      row.numbers = place(*side_.pages);
+      row.scales = side_.scales == nullptr ? nullptr : static_cast<Float16 *>(place(*side_.scales));
+      row.floats = element_at(rows.data, side_.from, token * rows.strides[0] + head * rows.strides[1]);
+      ask_for(row.numbers);
       if (count_ == most_) finish();
-      numbers += numbers_apart_;
-      if (scales != nullptr) scales += scales_apart_;
-      floats += floats_apart_;
     }
   }
 
@@ -90,8 +86,7 @@ class SideWriter {
 
   const Side &side_;
   const RowwiseKernels &kernels_;
-  const int64_t row_bytes_, numbers_apart_, scales_apart_, floats_apart_;
-  const int64_t most_;
+  const int64_t row_bytes_, most_;
   ScaledRow waiting_[most];
   int64_t count_ = 0;
 };
