@@ -38,7 +38,6 @@ void print_cases(const std::string &pattern) {
   const std::regex expression(pattern, std::regex::extended);
   const char *separator = "[\n";
   for (const Case &c : cases()) {
-    if (c.dtype != FOVEA_F32) continue;
     if (!pattern.empty() && !std::regex_search(c.name(), expression)) continue;
     std::printf("%s%s", separator, json_of(c).c_str());
     separator = ",\n";
