@@ -84,6 +84,7 @@ FOVEA_INLINE Float16 round_down_to_half(float x) {
 // Walks the groups of rows that are alike, some of a row at a time.
 template <class X, class Number>
 struct GroupCursor {
+  static constexpr int64_t paired = same_type<Number, uint8_t> ? 2 : 1;  // numbers of a byte, and a group's scales
   const ScaledRowList &rows;
   const ScaledRow *row;
   int64_t group = 0;  // of the row, what comes next
@@ -97,7 +98,6 @@ struct GroupCursor {
     int64_t count;
   };
   FOVEA_INLINE Groups next(int64_t most) {
-    constexpr int64_t paired = same_type<Number, uint8_t> ? 2 : 1;
     const int64_t first = group * rows.group;
     const Groups its = {static_cast<const X *>(row->floats) + first,
                         static_cast<Number *>(row->numbers) + first / paired, row->scales + group * paired,
@@ -111,8 +111,8 @@ struct GroupCursor {
   }
 };
 
-// The scales of some registers' worth of groups.
-constexpr int64_t scale_registers = lanes == 8 ? 4 : 1;
+// The scales of some registers' worth of groups: divisions wait for each other's results less.
+constexpr int64_t scale_registers = lanes < 16 ? 4 : 1;  // with AVX-512 more have not been measured
 struct GroupScales {
   static constexpr int64_t most = scale_registers * lanes;
   alignas(64) int32_t bits[most];  // of binary16
@@ -148,14 +148,14 @@ struct GroupScales {
 // Groups whose scales are made together.
 template <class X, class Number>
 struct GroupBlock {
-  static constexpr int64_t paired = same_type<Number, uint8_t> ? 2 : 1;
-  typename GroupCursor<X, Number>::Groups part[GroupScales::most];
+  using Cursor = GroupCursor<X, Number>;
+  typename Cursor::Groups part[GroupScales::most];
   int64_t parts = 0;
   const int64_t size, count;  // of features, and of groups
 
   // meet(g, x) for each of them.
   template <class Meet>
-  FOVEA_INLINE GroupBlock(GroupCursor<X, Number> &cursor, int64_t features, int64_t groups, const Meet &meet)
+  FOVEA_INLINE GroupBlock(Cursor &cursor, int64_t features, int64_t groups, const Meet &meet)
       : size(features), count(groups) {
     for (int64_t g = 0; g < count; ++parts) {
       part[parts] = cursor.next(count - g);
@@ -170,7 +170,7 @@ struct GroupBlock {
     for (int64_t p = 0, first = 0; p < parts; first += part[p++].count) {
       const auto &its = part[p];
       for (int64_t i = 0; i < its.count; ++i) {
-        write(first + i, its.x + i * size, its.numbers + i * (size / paired), its.scales + i * paired);
+        write(first + i, its.x + i * size, its.numbers + i * (size / Cursor::paired), its.scales + i * Cursor::paired);
       }
     }
   }
@@ -196,8 +196,7 @@ FOVEA_NOINLINE void quantize_unusual(const GroupBlock<X, int8_t> &block, const G
   });
 }
 
-// Some registers' worth of groups at a time, whose scales are then lanes of these: divisions wait for each other's
-// results less. usual_group: of so many features, or 0.
+// usual_group: of so many features, or 0.
 template <int usual_group, class X>
 FOVEA_INLINE void quantize_in_eight_bits(const ScaledRowList &rows) {
   const int64_t size = usual_group != 0 ? usual_group : rows.group;
