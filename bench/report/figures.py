@@ -58,9 +58,9 @@ def lengths(results, style):
 
 
 def intensity(run, about):
-    """Flops per byte, and flops a second: None for what is bound by neither, or where the bench does not tell."""
+    """Flops per byte, and flops a second: None for what is bound by neither, has another peak, or the bench does not tell."""
     case = about.get(run["case"], {})
-    if case.get("bound") not in ("flops", "bytes") or not case["flops"] or not case["bytes"] or "seconds" not in run:
+    if run["dtype"] != "f32" or case.get("bound") not in ("flops", "bytes") or not case["flops"] or not case["bytes"] or "seconds" not in run:
         return None
     return case["flops"] / case["bytes"], case["flops"] / run["seconds"]
 
