@@ -1,5 +1,5 @@
 // Scores of few rows that are sums over the features, for every score function that has such (attention/few_rows.hpp):
-// four streams of keys, each key once, sums of `lanes` query-key pairs kept at once and reduced together.
+// streams of keys, each key once, sums of a register's worth of query-key pairs, or of three, kept at once and reduced together.
 #pragma once
 
 #include "beyond_xsimd/bytes.hpp"

@@ -5,7 +5,7 @@
 //   out[row][d..] += weight[key][row] * value[key][d..]
 //   scores[key][row] = sum of lanes of  sum_d f(key[key][d..], query[row][d..])
 //
-// `lanes` such sums (rows x keys) are kept at once and reduced together.
+// `lanes` such sums (rows x keys), or some registers' worth, are kept at once and reduced together.
 //
 // Bound: bytes of key and value. Three things let so much arithmetic run at the speed of memory:
 //   order      memory is read row after row, as hardware prefetchers expect: keys as four streams a quarter of a tile
